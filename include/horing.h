@@ -121,13 +121,13 @@ typedef struct ho_comm ho_comm;
 typedef struct ho_request ho_request;
 
 /* A key-value store that all ranks reach, as torch.distributed's: the ranks of a communicator can
- * meet through it. Rank 0 sets the key "NAME/rank0" to its addresses and a job key that it draws
- * for this job; the others wait for the key, get it and connect. When all have come, rank 0 sets it
- * once more, without the job key. If rank 0 fails before that, it sets why, and the others end at
- * once.
+ * find each other through it. Rank 0 sets the key "NAME/rank0" to its addresses and a job key that
+ * it draws for this job; the others wait for the key, get it and connect. When all have come, rank
+ * 0 sets it once more, without the job key. If rank 0 fails before that, it sets why, and the
+ * others end at once.
  *
- * Whom it trusts: whoever can read or write the store while the ranks meet can join the job, or
- * pass for one of its ranks.
+ * Whom it trusts: whoever can read or write the store while the ranks find each other can join the
+ * job, or pass for one of its ranks.
  *
  * The callbacks are called inside ho_comm_create only, by the thread that calls it, never two at a
  * time: they may call back into another language. Keys end with a zero byte; values are text
@@ -160,9 +160,9 @@ typedef struct ho_comm_options {
   const char* job_key;    /* NULL: HORING_JOB_KEY or HORING_JOB_KEY_FILE */
   const char* host_id;    /* NULL: HORING_HOST_ID or the machine's identity */
   uint64_t timeout_ms;    /* default deadline of operations; 0: HORING_TIMEOUT_MS */
-  /* Where the ranks meet, instead of rendezvous and job_key, which must be NULL then; what the
-   * environment says of them is not looked at. Needs rank and world_size. Not used for a world
-   * of 1. Must stay until ho_comm_create returns. NULL: none. */
+  /* Where the ranks find each other, instead of rendezvous and job_key, which must be NULL then;
+   * what the environment says of them is not looked at. Needs rank and world_size. Not used for a
+   * world of 1. Must stay until ho_comm_create returns. NULL: none. */
   const ho_store* store;
   /* Deadline for all ranks to come, to this communicator and to its splits; 0:
    * HORING_CONNECT_TIMEOUT_MS, which is the deadline of what they set up together after that. */
@@ -234,7 +234,7 @@ typedef struct ho_link_rate {
   int32_t peer;
   int32_t rail;            /* -1: inside the group */
   double bytes_per_second; /* payload, this rank to peer, while all links of the job are equally
-                            * busy; inside the group the best of five streams */
+                            * busy; inside the group the best of five probes */
   double round_trip_ns;    /* 8 bytes, median */
 } ho_link_rate;
 
@@ -258,10 +258,10 @@ HO_API ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm);
 HO_API void ho_comm_destroy(ho_comm* comm);
 /* Collective. Ranks with the same color form a communicator, ordered by key, then by rank. A rank
  * with a color below 0 takes part and gets NULL. If one rank cannot make its part, the call returns
- * its error on all ranks of that color, and `comm` stays usable. The ranks meet through the process
- * of the job's rank 0, even if that is no member. Once it has ended, or has destroyed its last
- * communicator, a split fails at once with HO_PEER_LOST. So does a split that the other ranks have
- * begun and not ended. */
+ * its error on all ranks of that color, and `comm` stays usable. The ranks find each other through
+ * the process of the job's rank 0, even if that is no member. Once it has ended, or has destroyed
+ * its last communicator, a split fails at once with HO_PEER_LOST. So does a split that the other
+ * ranks have begun and not ended. */
 HO_API ho_status ho_comm_split(ho_comm* comm, int32_t color, int32_t key, ho_comm** split);
 /* Ends every wait of this communicator, and of all that were split from it, on every rank, with
  * HO_ABORTED and the reason (may be NULL). If a communicator split from it has failed before, with
@@ -337,8 +337,8 @@ HO_API ho_status ho_comm_set_name(ho_comm* comm, const char* name, uint64_t id);
  * and *request must be ended by ho_request_wait (until it returns anything but HO_IN_PROGRESS);
  * buffers and counts arrays must stay until then.
  * The report is written when the operation ends.
- * A call without elements ends at once and meets nobody, but for ho_all_to_all_counts, which all
- * ranks enter.
+ * A call without elements ends at once and waits for nobody, but for ho_all_to_all_counts, which
+ * all ranks enter.
  *
  * all_gather: send has count elements, recv world_size * count; in place when
  *   send == recv + rank * count elements.

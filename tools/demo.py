@@ -119,7 +119,7 @@ def measure_all(options):
     for collective, algorithm, some, iterations in work:
         with progress.step(f"{collective}, {NAMES[algorithm]}, {', '.join(map(bytes_text, some))}"):
             rows += measure(options, collective, algorithm, some, iterations)
-    order = {name: place for place, name in enumerate(COLLECTIVES + ALGORITHMS)}
+    order = {name: index for index, name in enumerate(COLLECTIVES + ALGORITHMS)}
     return sorted(rows, key=lambda r: (order[r["collective"]], r["size"], order[r["algorithm"]]))
 
 

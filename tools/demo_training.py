@@ -23,7 +23,7 @@ def run_paro(options, arguments, timeout):
     tools = pathlib.Path(options.build) / "tools"
     command = [str(tools / "horing"), "run", "--quiet", "--rank0-raw", "-n", options.groups,
                "--timeout", str(timeout), "--", str(tools / "paro"), *arguments]
-    return must_run(command, shown="errors")
+    return must_run(command, printed="errors")
 
 
 def plan(options):
@@ -60,8 +60,8 @@ def bars(trials, title):
              f'width="{left + width + 90}" height="{height}" font-family="sans-serif" font-size="12">',
              f'<rect width="100%" height="{height}" fill="white"/>',
              text(left, 28, title, "start", 15)]
-    for place, trial in enumerate(trials):
-        y, x = top + place * row, float(left)
+    for index, trial in enumerate(trials):
+        y, x = top + index * row, float(left)
         parts.append(text(left - 8, y + 15, trial["strategy"], "end"))
         for _, keys, colour in PARTS:
             length = sum(trial[key] for key in keys) / longest * width
@@ -69,8 +69,8 @@ def bars(trials, title):
                          f'fill="{colour}"/>')
             x += length
         parts.append(text(x + 6, y + 15, f"{trial['step_s'] * 1e3:.0f} ms", "start"))
-    for place, (name, _, colour) in enumerate(PARTS):
-        x = left + place * 170
+    for index, (name, _, colour) in enumerate(PARTS):
+        x = left + index * 170
         parts.append(f'<rect x="{x}" y="{height - 36}" width="14" height="14" fill="{colour}"/>')
         parts.append(text(x + 20, height - 24, name, "start"))
     return "\n".join(parts) + "\n</svg>\n"

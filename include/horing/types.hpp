@@ -91,7 +91,7 @@ struct CommunicatorOptions {
   std::string host_id;                   // ranks with equal ids form a group
   std::chrono::milliseconds timeout{0};  // default deadline of operations; 0: HORING_TIMEOUT_MS
   std::chrono::milliseconds rendezvous_timeout{0};  // for all ranks; 0: HORING_CONNECT_TIMEOUT_MS
-  const ho_store* store = nullptr;  // where ranks meet; not owned, see ho_comm_options
+  const ho_store* store = nullptr;  // where ranks find each other; not owned, see ho_comm_options
   int32_t device = HO_DEVICE_NONE;  // whose memory calls may have, or HO_DEVICE_LOCAL_RANK
 };
 

@@ -364,10 +364,10 @@ class Runner {
     }
   }
 
-  [[nodiscard]] static std::vector<paro_tensor> to_c(const std::vector<Tensor>& given) {
+  [[nodiscard]] static std::vector<paro_tensor> to_c(const std::vector<Tensor>& from) {
     std::vector<paro_tensor> tensors;
-    tensors.reserve(given.size());
-    for (const Tensor& tensor : given) {
+    tensors.reserve(from.size());
+    for (const Tensor& tensor : from) {
       tensors.push_back({tensor.name.c_str(),
                          tensor.unit,
                          tensor.frozen ? 1 : 0,

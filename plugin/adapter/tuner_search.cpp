@@ -34,11 +34,11 @@ std::optional<FoundRelease> release_of_library(const void* code) {
   }
   auto* const get_version = reinterpret_cast<int (*)(int*)>(::dlsym(library, "ncclGetVersion"));
   int version = 0;
-  const bool told = get_version != nullptr && get_version(&version) == 0 && version >= kMin;
+  const bool known = get_version != nullptr && get_version(&version) == 0 && version >= kMin;
   ::dlclose(library);
-  return told ? nccl_abi::find_release(
-                    nccl_abi::Version{version / 10000, version / 100 % 100, version % 100})
-              : std::nullopt;
+  return known ? nccl_abi::find_release(
+                     nccl_abi::Version{version / 10000, version / 100 % 100, version % 100})
+               : std::nullopt;
 }
 
 }  // namespace
@@ -56,8 +56,8 @@ TunerSearch tuner_search(const Release& release, const std::optional<std::string
 }
 
 const Release& release_of(const void* code, const std::string& interface) {
-  if (const auto told = release_of_library(code)) {
-    return *told->release;
+  if (const auto known = release_of_library(code)) {
+    return *known->release;
   }
   const int version = version_of(interface);
   const auto newest =

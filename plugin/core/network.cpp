@@ -93,8 +93,8 @@ Result<Network> builtin_network() {
   return network;
 }
 
-// The forwarded plugin's devices may have no addresses for TCP. Members meet over the interface of
-// the device's name where there is one, else over the first that the filter takes.
+// The forwarded plugin's devices may have no addresses for TCP. Members find each other over the
+// interface of the device's name where there is one, else over the first that the filter takes.
 Result<Network> forwarded_network(const std::string& name) {
   HORING_TRY(transport().status());  // not used here, but a mistake should not go unseen
   Network network;

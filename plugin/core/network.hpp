@@ -16,7 +16,7 @@ namespace ho::plugin {
 struct Network {
   std::unique_ptr<NetDriver> driver;
   std::shared_ptr<const JobKey> job_key;
-  // This host's TCP address where a rail's members meet that use the device.
+  // This host's TCP address where a rail's members find each other that use the device.
   std::function<Result<SocketAddress>(int32_t device)> rendezvous_address;
 };
 

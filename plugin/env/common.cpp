@@ -12,7 +12,7 @@ namespace ho::plugin::every_env {
 namespace {
 
 // For the log only.
-std::atomic<uint64_t> asked_count{0};
+std::atomic<uint64_t> request_count{0};
 std::atomic<uint64_t> ours_count{0};
 
 }  // namespace
@@ -31,7 +31,7 @@ nccl_abi::Result init(int version, uint8_t major, uint8_t minor, uint8_t patch) 
 nccl_abi::Result finalize() {
   try {
     log_info("horing plugin: NCCL requested {} settings, {} of them are ours",
-             asked_count.load(),
+             request_count.load(),
              ours_count.load());
   } catch (const std::exception&) {
     return nccl_abi::Result::kSystemError;
@@ -45,7 +45,7 @@ const char* value_of(const char* name) {
     // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): NCCL calls it while the process exits, too
     static const auto* const settings = new NcclSettings(own_library_path());
     const char* const value = name == nullptr ? nullptr : settings->value_of(name);
-    ++asked_count;
+    ++request_count;
     ours_count += value != nullptr && std::getenv(name) == nullptr ? 1 : 0;
     return value;
   } catch (const std::exception&) {

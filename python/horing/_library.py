@@ -200,11 +200,11 @@ def library_path() -> Path:
         ImportError: HORING_LIBRARY names no file, or the package is a source folder that has no
             library.
     """
-    given = os.environ.get("HORING_LIBRARY")
-    if given:
-        if not os.path.exists(given):
-            raise ImportError(f"HORING_LIBRARY={given}: there is no such file")
-        return Path(given)
+    path = os.environ.get("HORING_LIBRARY")
+    if path:
+        if not os.path.exists(path):
+            raise ImportError(f"HORING_LIBRARY={path}: there is no such file")
+        return Path(path)
     own = Path(__file__).parent / "lib" / "libhoring.so.0"
     if own.exists():
         return own

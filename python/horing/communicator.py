@@ -41,7 +41,7 @@ class Communicator(Collectives):
         rank: This rank's number, from 0; None: from the environment.
         world_size: Number of ranks; None: from the environment.
         local_rank: Number of this rank on its node; None: not known.
-        rendezvous: Where the ranks meet, "tcp://HOST:PORT" or "file:///PATH"; None: from the
+        rendezvous: Where the ranks find each other, "tcp://HOST:PORT" or "file:///PATH"; None: from the
             environment.
         job_key: Secret of the job, the same on all ranks; None: HORING_JOB_KEY or
             HORING_JOB_KEY_FILE.
@@ -49,9 +49,9 @@ class Communicator(Collectives):
         timeout: Deadline of each operation, in seconds; None: HORING_TIMEOUT_MS.
         rendezvous_timeout: Deadline for all ranks to come, in seconds, here and in split(); None:
             HORING_CONNECT_TIMEOUT_MS.
-        store: Where the ranks meet instead of `rendezvous`. Needs `rank` and `world_size`. It is
+        store: Where the ranks find each other instead of `rendezvous`. Needs `rank` and `world_size`. It is
             used inside this call only.
-        store_name: Prefix of the keys in the store, one for each communicator that meets there;
+        store_name: Prefix of the keys in the store, one for each communicator whose ranks join there;
             None: "horing".
         device: CUDA device whose memory calls may have, or "local_rank" for that of the local rank
             among the visible ones; None: memory of the host only.

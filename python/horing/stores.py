@@ -1,4 +1,4 @@
-"""Key-value stores that ranks meet through, as callbacks of the C interface (ho_store)."""
+"""Key-value stores that ranks find each other through, as callbacks of the C interface (ho_store)."""
 
 from __future__ import annotations
 

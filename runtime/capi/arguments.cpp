@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "capi/boundary.hpp"
 
 namespace paro::capi {

@@ -59,13 +59,13 @@ int number_of(const Enum& value) {
 
 // Copies what both the caller's and this version of an option struct have.
 template <typename Options>
-ho::Result<Options> read_options(const Options* given, const Options& defaults, const char* name) {
+ho::Result<Options> read_options(const Options* input, const Options& defaults, const char* name) {
   Options options = defaults;
-  if (given == nullptr) {
+  if (input == nullptr) {
     return options;
   }
-  HORING_TRY(check_size(given->size, name));
-  std::memcpy(static_cast<void*>(&options), given, std::min(given->size, sizeof(Options)));
+  HORING_TRY(check_size(input->size, name));
+  std::memcpy(static_cast<void*>(&options), input, std::min(input->size, sizeof(Options)));
   return options;
 }
 

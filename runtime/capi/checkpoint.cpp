@@ -31,16 +31,16 @@ constexpr uint64_t kMaxTensors = uint64_t{1} << 20;
 constexpr uint64_t kMaxDimensions = 64;
 constexpr uint64_t kTimeoutMs = 30ULL * 60 * 1000;
 
-ho::Result<std::vector<NamedTensor>> tensors_of(const paro_tensor* given,
+ho::Result<std::vector<NamedTensor>> tensors_of(const paro_tensor* input,
                                                 uint64_t count,
                                                 const std::string& where) {
-  if (count > kMaxTensors || (given == nullptr && count > 0)) {
+  if (count > kMaxTensors || (input == nullptr && count > 0)) {
     return ho::invalid(where + ": a null array of " + std::to_string(count) +
                        " tensors, or too many");
   }
   std::vector<NamedTensor> tensors;
   for (uint64_t i = 0; i < count; ++i) {
-    const paro_tensor& one = given[i];
+    const paro_tensor& one = input[i];
     if (one.name == nullptr || one.dimension_count > kMaxDimensions ||
         (one.shape == nullptr && one.dimension_count > 0)) {
       return ho::invalid(where + ".tensors[" + std::to_string(i) +
@@ -99,14 +99,14 @@ ho::Result<SaveRequest> request_or_say(const paro_runner& runner,
   }
 }
 
-ho::Status save(paro_runner& runner, const char* folder, const paro_save_options* given) {
+ho::Status save(paro_runner& runner, const char* folder, const paro_save_options* input) {
   if (runner.saver == nullptr) {
     HORING_ASSIGN(OwnedComm comm, runner.runner->new_communicator("save"));
     runner.saver = std::make_unique<Saver>(std::move(comm));
   }
   HORING_TRY(runner.saver->wait());
   auto options =
-      read_options(given, paro_save_options(PARO_SAVE_OPTIONS_INIT), "paro_save_options");
+      read_options(input, paro_save_options(PARO_SAVE_OPTIONS_INIT), "paro_save_options");
   auto request = options.ok() ? request_or_say(runner, folder, *options)
                               : ho::Result<SaveRequest>(options.status());
   const uint64_t timeout =
@@ -115,13 +115,13 @@ ho::Status save(paro_runner& runner, const char* folder, const paro_save_options
   return runner.saver->start(std::move(request), {timeout, in_background});
 }
 
-ho::Status copy_letters(const Strategy& strategy, char* room, size_t capacity) {
+ho::Status copy_letters(const Strategy& strategy, char* buffer, size_t capacity) {
   const std::string text = letters(strategy);
-  if (room == nullptr || capacity <= text.size()) {
+  if (buffer == nullptr || capacity <= text.size()) {
     return ho::invalid("paro_runner_strategy: room for " + std::to_string(text.size() + 1) +
                        " bytes is needed");
   }
-  std::memcpy(room, text.c_str(), text.size() + 1);
+  std::memcpy(buffer, text.c_str(), text.size() + 1);
   return {};
 }
 
@@ -142,10 +142,10 @@ ho_status paro_runner_change_strategy(paro_runner* runner,
       if (strategy == nullptr) {  // a default would change what the caller did not mean to
         return ho::invalid("paro_runner_change_strategy: a null strategy");
       }
-      HORING_ASSIGN(const Strategy given, strategy_of(strategy));
+      HORING_ASSIGN(const Strategy input, strategy_of(strategy));
       const Scope frozen =
-          runner->frozen_as_parameters ? given.parameters : runner->runner->config().frozen;
-      return NewStrategy{given, frozen, budget_bytes};
+          runner->frozen_as_parameters ? input.parameters : runner->runner->config().frozen;
+      return NewStrategy{input, frozen, budget_bytes};
     };
     ho::Status changed = change_strategy(runner->runner, wanted());
     if (runner->runner == nullptr) {
@@ -238,14 +238,14 @@ ho_status paro_runner_restore(paro_runner* runner,
         return ho::invalid("paro_runner_restore: a null checkpoint");
       }
       HORING_ASSIGN(
-          const paro_load_options given,
+          const paro_load_options input,
           read_options(options, paro_load_options(PARO_LOAD_OPTIONS_INIT), "paro_load_options"));
-      HORING_TRY(check_reserved(given.reserved, "paro_load_options.reserved"));
+      HORING_TRY(check_reserved(input.reserved, "paro_load_options.reserved"));
       try {
         HORING_ASSIGN(std::vector<NamedTensor> tensors,
-                      tensors_of(given.tensors, given.tensor_count, "paro_load_options"));
+                      tensors_of(input.tensors, input.tensor_count, "paro_load_options"));
         return checkpoint::load(
-            checkpoint->reader, *runner->runner, {given.reset_optimizer != 0, std::move(tensors)});
+            checkpoint->reader, *runner->runner, {input.reset_optimizer != 0, std::move(tensors)});
       } catch (const std::bad_alloc&) {
         return ho::Status(ho::StatusCode::kOutOfMemory,
                           "no memory for this rank's share of states");

@@ -73,7 +73,7 @@ const StrategyTexts& texts_at(size_t number) {
   return texts.at(number);
 }
 
-ho::Result<Strategy> given_strategy(const char* text, const char* what) {
+ho::Result<Strategy> checked_strategy(const char* text, const char* what) {
   return text == nullptr ? ho::invalid(std::string(what) + ": a null text") : strategy_of(text);
 }
 
@@ -90,12 +90,12 @@ const char* paro_version(void) {
 }
 
 ho_status paro_strategy_check(const char* text) {
-  return guarded([&] { return given_strategy(text, "paro_strategy_check").status(); });
+  return guarded([&] { return checked_strategy(text, "paro_strategy_check").status(); });
 }
 
 ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity) {
   return guarded([&]() -> ho::Status {
-    HORING_ASSIGN(const Strategy strategy, given_strategy(text, "paro_strategy_letters"));
+    HORING_ASSIGN(const Strategy strategy, checked_strategy(text, "paro_strategy_letters"));
     const std::string three = paro::letters(strategy);
     if (letters == nullptr || capacity <= three.size()) {
       return ho::invalid("paro_strategy_letters: room for " +

@@ -29,25 +29,25 @@ ho::Status no_such(const char* what, int value, const char* type) {
 }
 
 // An enumerator between 0 and `last`.
-template <typename Enum, typename Given>
-ho::Result<Enum> enumerator(const Given& given, int last, const char* what, const char* type) {
-  const int value = number_of(given);
+template <typename Enum, typename Input>
+ho::Result<Enum> enumerator(const Input& input, int last, const char* what, const char* type) {
+  const int value = number_of(input);
   if (value < 0 || value > last) {
     return no_such(what, value, type);
   }
   return static_cast<Enum>(value);
 }
 
-ho::Result<ho_algorithm> algorithm_of(const ho_algorithm& given) {
-  const int value = number_of(given);
+ho::Result<ho_algorithm> algorithm_of(const ho_algorithm& input) {
+  const int value = number_of(input);
   if (value != HO_ALGORITHM_AUTO && (value < 0 || value > HO_ALGORITHM_DIRECT)) {
     return no_such("algorithm", value, "ho_algorithm");
   }
   return static_cast<ho_algorithm>(value);
 }
 
-ho::Result<ho::DType> dtype_of(const ho_dtype& given, const char* what) {
-  return enumerator<ho::DType>(given, ho::kDTypeCount - 1, what, "ho_dtype");
+ho::Result<ho::DType> dtype_of(const ho_dtype& input, const char* what) {
+  return enumerator<ho::DType>(input, ho::kDTypeCount - 1, what, "ho_dtype");
 }
 
 // The caller's function as the runner calls it.
@@ -133,36 +133,36 @@ ho::Status read_parameter_groups(const paro_runner_options& options, RunnerConfi
                        std::to_string(options.parameter_group_count) + " groups, or too many");
   }
   for (uint64_t i = 0; i < options.parameter_group_count; ++i) {
-    const paro_parameter_group& given = options.parameter_groups[i];
+    const paro_parameter_group& input = options.parameter_groups[i];
     HORING_TRY(
-        check_reserved(given.reserved,
+        check_reserved(input.reserved,
                        "paro_runner_options.parameter_groups[" + std::to_string(i) + "].reserved"));
     uint64_t end = 0;
-    if (__builtin_add_overflow(given.first_element, given.count, &end)) {
+    if (__builtin_add_overflow(input.first_element, input.count, &end)) {
       end = UINT64_MAX;
     }
     config.groups.push_back(
-        {given.unit, {given.first_element, end}, given.learning_rate_factor, given.weight_decay});
+        {input.unit, {input.first_element, end}, input.learning_rate_factor, input.weight_decay});
   }
   return {};
 }
 
-ho::Status read_loss_scale(const paro_loss_scale& given, RunnerConfig& config) {
+ho::Status read_loss_scale(const paro_loss_scale& input, RunnerConfig& config) {
   HORING_ASSIGN(const Scaling scaling,
                 enumerator<Scaling>(
-                    given.scaling, PARO_SCALING_DYNAMIC, "loss_scale.scaling", "paro_scaling"));
+                    input.scaling, PARO_SCALING_DYNAMIC, "loss_scale.scaling", "paro_scaling"));
   config.loss_scale = {scaling,
-                       given.initial,
-                       given.growth,
-                       given.backoff,
-                       given.growth_interval,
-                       given.least,
-                       given.most};
+                       input.initial,
+                       input.growth,
+                       input.backoff,
+                       input.growth_interval,
+                       input.least,
+                       input.most};
   return {};
 }
 
 // "paro_unit 2 (head)"
-std::string text_of(const paro_unit* units, size_t index) {
+std::string unit_text(const paro_unit* units, size_t index) {
   return "paro_unit " + std::to_string(index) + " (" +
          (units[index].name == nullptr ? "whose name is NULL" : units[index].name) + ")";
 }
@@ -185,7 +185,7 @@ ho::Result<std::optional<uint32_t>> shared_by(const paro_unit* units, size_t ind
   if (unit.shares == nullptr) {
     return std::optional<uint32_t>();
   }
-  const std::string where = text_of(units, index);
+  const std::string where = unit_text(units, index);
   const auto refused = [&](const std::string& why) {
     return ho::invalid(where + ".shares is \"" + unit.shares + "\": " + why);
   };
@@ -202,11 +202,11 @@ ho::Result<std::optional<uint32_t>> shared_by(const paro_unit* units, size_t ind
                    " both have this name; give a unit that is shared a name of its own");
   }
   if (units[found[0]].shares != nullptr) {
-    return refused(text_of(units, found[0]) + " shares those of \"" + units[found[0]].shares +
+    return refused(unit_text(units, found[0]) + " shares those of \"" + units[found[0]].shares +
                    "\" itself; name the unit that has them");
   }
   if (unit.trained > 0 || unit.frozen > 0) {
-    return ho::invalid(where + " shares those of " + text_of(units, found[0]) + " and has " +
+    return ho::invalid(where + " shares those of " + unit_text(units, found[0]) + " and has " +
                        std::to_string(unit.trained) + " trained and " +
                        std::to_string(unit.frozen) +
                        " frozen elements of its own: set both to 0, or make two units of it");
@@ -278,8 +278,8 @@ ho::Result<ho::GroupMap> groups_of(const ho_comm* comm, const paro_runner_option
 }
 
 ho::Result<observe::StepLog> log_of(const ho_comm* comm, const paro_runner_options& options) {
-  const auto path = [](const char* given, const ho::env::Variable& variable) {
-    return given == nullptr ? ho::env::text(variable) : std::string(given);
+  const auto path = [](const char* input, const ho::env::Variable& variable) {
+    return input == nullptr ? ho::env::text(variable) : std::string(input);
   };
   return observe::StepLog::open({path(options.step_log, ho::env::kStepLog),
                                  path(options.metrics_file, ho::env::kMetricsFile)},
@@ -309,20 +309,20 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
                              const paro_unit* units,
                              size_t unit_count) {
   HORING_ASSIGN(
-      const paro_runner_options given,
+      const paro_runner_options input,
       read_options(options, paro_runner_options(PARO_RUNNER_OPTIONS_INIT), "paro_runner_options"));
-  HORING_TRY(check_reserved(given.reserved, "paro_runner_options.reserved"));
-  HORING_ASSIGN(RunnerConfig config, config_of(given));
+  HORING_TRY(check_reserved(input.reserved, "paro_runner_options.reserved"));
+  HORING_ASSIGN(RunnerConfig config, config_of(input));
   HORING_TRY(read_units(units, unit_count, config));
-  if (given.prefetch == PARO_PREFETCH_AUTO) {
+  if (input.prefetch == PARO_PREFETCH_AUTO) {
     config.prefetch = automatic_prefetch(config.units);
   }
-  HORING_ASSIGN(ho::GroupMap groups, groups_of(comm, given));
-  HORING_ASSIGN(observe::StepLog log, log_of(comm, given));
-  HORING_ASSIGN(steering::Settings steering, steering_of(given));
+  HORING_ASSIGN(ho::GroupMap groups, groups_of(comm, input));
+  HORING_ASSIGN(observe::StepLog log, log_of(comm, input));
+  HORING_ASSIGN(steering::Settings steering, steering_of(input));
   return Prepared{std::move(config),
                   std::move(groups),
-                  number_of(given.frozen) == PARO_AS_PARAMETERS,
+                  number_of(input.frozen) == PARO_AS_PARAMETERS,
                   std::move(log),
                   std::move(steering)};
 }

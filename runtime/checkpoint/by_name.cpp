@@ -28,22 +28,22 @@ ho::Result<ByName> ByName::make(const Reader& reader,
   std::map<std::string, const NamedTensor*> saved;
   for (const NamedTensor& tensor : reader.manifest().tensors) {
     if (!saved.emplace(tensor.name, &tensor).second) {
-      return by_name.refuse("it has two tensors called " + shown(tensor.name));
+      return by_name.refuse("it has two tensors called " + escaped(tensor.name));
     }
   }
   for (const NamedTensor& tensor : tensors) {
     const auto found = saved.find(tensor.name);
     if (found == saved.end()) {
-      return by_name.refuse("it has no tensor " + shown(tensor.name) + ", which this model has");
+      return by_name.refuse("it has no tensor " + escaped(tensor.name) + ", which this model has");
     }
     if (found->second->count() != tensor.count()) {
-      return by_name.refuse("its tensor " + shown(tensor.name) + " has " +
+      return by_name.refuse("its tensor " + escaped(tensor.name) + " has " +
                             std::to_string(found->second->count()) +
                             " elements, this model's has " + std::to_string(tensor.count()));
     }
     const Range range{tensor.first_element, tensor.first_element + tensor.count()};
     if (range.count() > 0) {
-      by_name.places_[{tensor.unit, tensor.frozen}].push_back({range, *found->second});
+      by_name.ranges_[{tensor.unit, tensor.frozen}].push_back({range, *found->second});
     }
   }
   HORING_TRY(by_name.check_coverage(units));
@@ -53,16 +53,17 @@ ho::Result<ByName> ByName::make(const Reader& reader,
 ho::Status ByName::check_coverage(const std::vector<UnitShape>& units) {
   for (uint32_t u = 0; u < units.size(); ++u) {
     for (const bool frozen : {false, true}) {
-      std::vector<SavedRange>& places = places_[{u, frozen}];
-      std::sort(places.begin(), places.end(), [](const SavedRange& a, const SavedRange& b) {
-        return a.range.begin < b.range.begin;
-      });
+      std::vector<SavedRange>& saved_ranges = ranges_[{u, frozen}];
+      std::sort(
+          saved_ranges.begin(), saved_ranges.end(), [](const SavedRange& a, const SavedRange& b) {
+            return a.range.begin < b.range.begin;
+          });
       uint64_t next = 0;
-      for (const SavedRange& place : places) {
-        if (place.range.begin != next) {
+      for (const SavedRange& saved_range : saved_ranges) {
+        if (saved_range.range.begin != next) {
           break;
         }
-        next = place.range.end;
+        next = saved_range.range.end;
       }
       if (next != (frozen ? units[u].frozen : units[u].trained)) {
         return ho::invalid("paro_load_options: " + std::string(frozen ? "frozen" : "trained") +
@@ -95,19 +96,21 @@ ho::Status ByName::read_saved(const NamedTensor& saved,
 ho::Result<std::vector<float>> ByName::read(uint32_t unit,
                                             const std::string& state,
                                             const std::vector<Range>& ranges) const {
-  const std::vector<SavedRange>& places = places_.at({unit, state == kFrozen});
+  const std::vector<SavedRange>& saved_ranges = ranges_.at({unit, state == kFrozen});
   std::vector<float> values;
   for (const Range& range : ranges) {
-    for (const SavedRange& place : places) {
-      const uint64_t begin = std::max(range.begin, place.range.begin);
-      const uint64_t end = std::min(range.end, place.range.end);
+    for (const SavedRange& saved_range : saved_ranges) {
+      const uint64_t begin = std::max(range.begin, saved_range.range.begin);
+      const uint64_t end = std::min(range.end, saved_range.range.end);
       if (begin >= end) {
         continue;
       }
       const size_t before = values.size();
       values.resize(before + (end - begin));
-      HORING_TRY(read_saved(
-          place.saved, state, begin - place.range.begin, std::span<float>(values).subspan(before)));
+      HORING_TRY(read_saved(saved_range.saved,
+                            state,
+                            begin - saved_range.range.begin,
+                            std::span<float>(values).subspan(before)));
     }
   }
   return values;

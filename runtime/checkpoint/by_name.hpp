@@ -43,7 +43,7 @@ class ByName {
                                       std::span<float> to) const;
 
   const Reader* reader_;
-  std::map<Array, std::vector<SavedRange>> places_;  // ascending
+  std::map<Array, std::vector<SavedRange>> ranges_;  // ascending
 };
 
 }  // namespace paro::checkpoint

@@ -98,7 +98,7 @@ class Exporter {
       return malformed("a tensor cannot be called \"__metadata__\" in safetensors");
     }
     if (!names_.insert(name).second) {
-      return malformed("two tensors would be called " + shown(name) +
+      return malformed("two tensors would be called " + escaped(name) +
                        ": give units or tensors names of their own");
     }
     append(header_, std::move(name), dtype, tensor.shape);

@@ -6,7 +6,7 @@ ho::Status malformed(const std::string& what) {
   return {ho::StatusCode::kProtocol, what};
 }
 
-std::string shown(std::string_view text) {
+std::string escaped(std::string_view text) {
   constexpr size_t kMaxBytes = 100;
   std::string quoted = "\"";
   for (const char byte : text.substr(0, kMaxBytes)) {
@@ -32,10 +32,10 @@ ho::Result<Json> parse_json(std::string_view text) {
     bool end_object() override { return true; }
     bool start_array(size_t /*elements*/) override { return true; }
     bool end_array() override { return true; }
-    bool parse_error(size_t place,
+    bool parse_error(size_t position,
                      const std::string& /*token*/,
                      const nlohmann::detail::exception& /*error*/) override {
-      at = place;
+      at = position;
       return false;
     }
     size_t at = 0;
@@ -62,7 +62,7 @@ bool is_utf8(const std::string& text) {
   return length(Json::error_handler_t::ignore) == length(Json::error_handler_t::replace);
 }
 
-std::string to_text(const Json& json) {
+std::string to_string(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -17,12 +17,12 @@ using Json = nlohmann::json;
 [[nodiscard]] ho::Status malformed(const std::string& what);
 // A text out of a file as a message may have it: in quotes, not too long, nothing a terminal
 // follows.
-[[nodiscard]] std::string shown(std::string_view text);
+[[nodiscard]] std::string escaped(std::string_view text);
 // An error names the byte at which the text stops being JSON.
 [[nodiscard]] ho::Result<Json> parse_json(std::string_view text);
 [[nodiscard]] bool is_utf8(const std::string& text);
 // As short as can be; bytes that are no UTF-8 are replaced.
-[[nodiscard]] std::string to_text(const Json& json);
+[[nodiscard]] std::string to_string(const Json& json);
 [[nodiscard]] std::string to_readable_text(const Json& json);
 
 // The member of an object, of the type in the function's name; `where` is what the object is.

@@ -21,8 +21,8 @@ ho::Status differs(const Reader& reader, const std::string& what) {
   return ho::invalid(reader.folder().string() + ": " + what);
 }
 
-std::string text_of(const UnitShape& unit) {
-  return shown(unit.name) + " with " + std::to_string(unit.trained) + " trained and " +
+std::string to_string(const UnitShape& unit) {
+  return escaped(unit.name) + " with " + std::to_string(unit.trained) + " trained and " +
          std::to_string(unit.frozen) + " frozen elements";
 }
 
@@ -54,8 +54,8 @@ ho::Status check_units(const Reader& reader, const std::vector<UnitShape>& units
     if (saved[u].name != units[u].name || saved[u].trained != units[u].trained ||
         saved[u].frozen != units[u].frozen) {
       return differs(reader,
-                     "unit " + std::to_string(u) + " is " + text_of(saved[u]) +
-                         ", where this model has " + text_of(units[u]) + kByName);
+                     "unit " + std::to_string(u) + " is " + to_string(saved[u]) +
+                         ", where this model has " + to_string(units[u]) + kByName);
     }
   }
   return {};
@@ -64,7 +64,7 @@ ho::Status check_units(const Reader& reader, const std::vector<UnitShape>& units
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + shown(name);
+    text += (text.empty() ? "" : ", ") + escaped(name);
   }
   return text;
 }
@@ -145,7 +145,7 @@ std::vector<std::string> state_names(const RunnerConfig& config) {
 Manifest manifest_of(const RunnerConfig& config) {
   Manifest manifest;
   manifest.strategy = letters(config.strategy);
-  manifest.optimizer = config.optimizer ? "custom" : std::string(name_of(config.rule));
+  manifest.optimizer = config.optimizer ? "custom" : std::string(to_string(config.rule));
   manifest.states = state_names(config);
   manifest.frozen_dtype = config.parameter_dtype;
   manifest.units = config.units;
@@ -183,8 +183,9 @@ ho::Result<Snapshot> load(const Reader& reader,
   if (!options.reset_optimizer && !same_names(states, reader.manifest().states)) {
     return differs(reader,
                    "it has states " + joined(reader.manifest().states) + " of " +
-                       shown(reader.manifest().optimizer) + ", where this job's optimizer keeps " +
-                       joined(states) + "; use that optimizer, or load with reset_optimizer");
+                       escaped(reader.manifest().optimizer) +
+                       ", where this job's optimizer keeps " + joined(states) +
+                       "; use that optimizer, or load with reset_optimizer");
   }
   const bool own_states = !options.reset_optimizer;
   const Manifest& saved = reader.manifest();

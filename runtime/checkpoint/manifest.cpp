@@ -116,8 +116,8 @@ ho::Status check_format(const Json& json) {
 // Of everything else in it, as it would be written.
 std::string checksum_without_itself(Json json) {
   json.erase("checksum");
-  const std::string text = to_text(json);
-  return to_text(checksum_of(text.data(), text.size()));
+  const std::string text = to_string(json);
+  return to_string(checksum_of(text.data(), text.size()));
 }
 
 ho::Status check_checksum(const Json& json) {
@@ -171,8 +171,8 @@ ho::Status parse_states(const Json& json, Manifest& manifest) {
   return malformed("\"frozen_type\" is none of F32, F16, BF16");
 }
 
-ho::Status check_place(const NamedTensor& tensor, const std::vector<UnitShape>& units) {
-  const std::string where = "tensor " + shown(tensor.name);
+ho::Status check_unit(const NamedTensor& tensor, const std::vector<UnitShape>& units) {
+  const std::string where = "tensor " + escaped(tensor.name);
   if (tensor.unit >= units.size()) {
     return malformed(where + ": there is no unit " + std::to_string(tensor.unit));
   }
@@ -203,7 +203,7 @@ Checksum checksum_of(const void* bytes, size_t count) {
   return {{hash.high64, hash.low64}};
 }
 
-std::string to_text(const Checksum& checksum) {
+std::string to_string(const Checksum& checksum) {
   return hex(checksum.words[0]) + hex(checksum.words[1]);
 }
 
@@ -249,7 +249,7 @@ std::string to_json(const Manifest& manifest) {
   }
   json["files"] = Json::array();
   for (const PartFile& file : manifest.files) {
-    json["files"].push_back({{"bytes", file.bytes}, {"header_checksum", to_text(file.header)}});
+    json["files"].push_back({{"bytes", file.bytes}, {"header_checksum", to_string(file.header)}});
   }
   json["checksum"] = checksum_without_itself(json);
   return to_readable_text(json);
@@ -265,24 +265,24 @@ ho::Status check(const Manifest& manifest) {
   }
   for (const NamedTensor& tensor : manifest.tensors) {
     HORING_TRY(text(tensor.name, "the name of a tensor"));
-    HORING_TRY(check_place(tensor, manifest.units));
+    HORING_TRY(check_unit(tensor, manifest.units));
   }
   return {};
 }
 
 ho::Status check_names(const Manifest& manifest) {
-  const auto place = [&](const NamedTensor& tensor) {
+  const auto where_in_unit = [&](const NamedTensor& tensor) {
     return std::string(tensor.frozen ? "frozen" : "trained") + " elements from " +
            std::to_string(tensor.first_element) + " of unit " + std::to_string(tensor.unit) +
-           (tensor.unit < manifest.units.size() ? " " + shown(manifest.units[tensor.unit].name)
+           (tensor.unit < manifest.units.size() ? " " + escaped(manifest.units[tensor.unit].name)
                                                 : "");
   };
   std::map<std::string_view, const NamedTensor*> seen;
   for (const NamedTensor& tensor : manifest.tensors) {
     const auto [first, added] = seen.emplace(tensor.name, &tensor);
     if (!added) {
-      return malformed("two tensors are called " + shown(tensor.name) + ": " +
-                       place(*first->second) + ", and " + place(tensor) +
+      return malformed("two tensors are called " + escaped(tensor.name) + ": " +
+                       where_in_unit(*first->second) + ", and " + where_in_unit(tensor) +
                        "; give each a name of its own");
     }
   }

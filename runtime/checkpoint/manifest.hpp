@@ -33,7 +33,7 @@ struct Checksum {
   friend bool operator==(const Checksum&, const Checksum&) = default;
 };
 [[nodiscard]] Checksum checksum_of(const void* bytes, size_t count);
-[[nodiscard]] std::string to_text(const Checksum& checksum);  // 32 hexadecimal digits
+[[nodiscard]] std::string to_string(const Checksum& checksum);  // 32 hexadecimal digits
 [[nodiscard]] ho::Result<Checksum> checksum_from(std::string_view text);
 
 // One per rank that saved, in the order of the ranks.

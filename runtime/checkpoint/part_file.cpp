@@ -22,7 +22,7 @@ class PartWriter {
     std::span<const std::byte> left(part.values);
     for (uint64_t first = part.range.begin; first < part.range.end; first += kMaxPieceElements) {
       const uint64_t bytes = std::min(kMaxPieceElements, part.range.end - first) * element;
-      add(to_text(StatePiece{part.unit, state, first}), part.dtype, left.first(bytes));
+      add(to_string(StatePiece{part.unit, state, first}), part.dtype, left.first(bytes));
       left = left.subspan(bytes);
     }
   }
@@ -52,7 +52,7 @@ class PartWriter {
   [[nodiscard]] std::string header_with(const std::vector<Checksum>& checksums) {
     std::string text;
     for (const Checksum& checksum : checksums) {
-      text += (text.empty() ? "" : ",") + to_text(checksum);
+      text += (text.empty() ? "" : ",") + to_string(checksum);
     }
     header_.metadata = {{"format", "paro part"}, {"checksums", text}};
     return to_bytes(header_);
@@ -64,7 +64,7 @@ class PartWriter {
 
 }  // namespace
 
-std::string to_text(const StatePiece& piece) {
+std::string to_string(const StatePiece& piece) {
   return std::to_string(piece.unit) + "/" + piece.state + "/" + std::to_string(piece.first_element);
 }
 
@@ -76,7 +76,7 @@ ho::Result<StatePiece> piece_from(const std::string& name) {
   const auto first_element =
       ho::whole_number<decltype(StatePiece::first_element)>(text.substr(last + 1));
   if (first == std::string_view::npos || last == first || !unit || !first_element) {
-    return malformed(shown(name) + " is no piece's name (UNIT/STATE/FIRST)");
+    return malformed(escaped(name) + " is no piece's name (UNIT/STATE/FIRST)");
   }
   return StatePiece{*unit, name.substr(first + 1, last - first - 1), *first_element};
 }

@@ -27,7 +27,7 @@ struct StatePiece {
   std::string state;
   uint64_t first_element = 0;
 };
-[[nodiscard]] std::string to_text(const StatePiece& piece);
+[[nodiscard]] std::string to_string(const StatePiece& piece);
 [[nodiscard]] ho::Result<StatePiece> piece_from(const std::string& name);
 
 // Creates the file and syncs it: piece by piece, so that the disk works while the next one's

@@ -117,11 +117,11 @@ ho::Status Reader::add(uint32_t index, const Tensor& tensor, const Stored& store
                      std::find(manifest_.states.begin(), manifest_.states.end(), piece.state) !=
                          manifest_.states.end();
   if (piece.unit >= manifest_.units.size() || !known) {
-    return malformed(shown(tensor.name) + ": the manifest has no such unit or state");
+    return malformed(escaped(tensor.name) + ": the manifest has no such unit or state");
   }
   if (tensor.dtype != dtype_of(piece.state) || tensor.shape.size() != 1 ||
       tensor.shape[0] > kMaxPieceElements) {
-    return malformed(shown(tensor.name) +
+    return malformed(escaped(tensor.name) +
                      " has another type than in the manifest, or is no row "
                      "of at most " +
                      std::to_string(kMaxPieceElements) + " elements");
@@ -129,7 +129,7 @@ ho::Status Reader::add(uint32_t index, const Tensor& tensor, const Stored& store
   Stored row = stored;
   row.range = {piece.first_element, piece.first_element + tensor.shape[0]};
   if (row.range.end < row.range.begin) {
-    return malformed(shown(tensor.name) + " ends beyond all elements");
+    return malformed(escaped(tensor.name) + " ends beyond all elements");
   }
   pieces_[{piece.unit, piece.state}].push_back(row);
   return {};
@@ -154,7 +154,7 @@ ho::Status Reader::check_coverage(const Key& key, uint64_t elements) {
   uint64_t next = 0;
   const auto wrong = [&](const std::string& what) {
     return malformed(folder_.string() + ": unit " + std::to_string(key.first) + " (" +
-                     shown(manifest_.units[key.first].name) + "), " + key.second + ": " + what);
+                     escaped(manifest_.units[key.first].name) + "), " + key.second + ": " + what);
   };
   for (const Stored& one : pieces) {
     if (one.range.begin != next) {

@@ -33,7 +33,7 @@ ho::Result<uint64_t> bytes_of(const Tensor& tensor) {
   uint64_t bytes = ho::size_bytes(tensor.dtype);
   for (const uint64_t extent : tensor.shape) {
     if (__builtin_mul_overflow(bytes, extent, &bytes)) {
-      return malformed("tensor " + shown(tensor.name) + ": a shape of too many bytes");
+      return malformed("tensor " + escaped(tensor.name) + ": a shape of too many bytes");
     }
   }
   return bytes;
@@ -45,23 +45,23 @@ ho::Result<ho::DType> dtype_of(std::string_view name, const std::string& where) 
       return type.dtype;
     }
   }
-  return malformed(where + ": type " + shown(name) + " is not known");
+  return malformed(where + ": type " + escaped(name) + " is not known");
 }
 
 ho::Result<Tensor> parse_tensor(const std::string& name, const Json& json, uint64_t data_bytes) {
-  const std::string where = "tensor " + shown(name);
+  const std::string where = "tensor " + escaped(name);
   Tensor tensor;
   tensor.name = name;
   HORING_ASSIGN(const std::string type, text_at(json, "dtype", where));
   HORING_ASSIGN(tensor.dtype, dtype_of(type, where));
   HORING_ASSIGN(tensor.shape, counts_at(json, "shape", where));
-  HORING_ASSIGN(const std::vector<uint64_t> places, counts_at(json, "data_offsets", where));
-  if (places.size() != 2 || places[0] > places[1] || places[1] > data_bytes) {
+  HORING_ASSIGN(const std::vector<uint64_t> offsets, counts_at(json, "data_offsets", where));
+  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_bytes) {
     return malformed(where + ": its place is not inside the file's " + std::to_string(data_bytes) +
                      " bytes of data (truncated?)");
   }
-  tensor.begin = places[0];
-  tensor.end = places[1];
+  tensor.begin = offsets[0];
+  tensor.end = offsets[1];
   HORING_ASSIGN(const uint64_t bytes, bytes_of(tensor));
   if (bytes != tensor.size_bytes()) {
     return malformed(where + ": " + std::to_string(tensor.size_bytes()) + " bytes for a shape of " +
@@ -76,7 +76,7 @@ ho::Status parse_metadata(const Json& json, TensorHeader& header) {
   }
   for (const auto& [name, value] : json.items()) {
     if (!value.is_string()) {
-      return malformed("__metadata__: " + shown(name) + " is no text");
+      return malformed("__metadata__: " + escaped(name) + " is no text");
     }
     header.metadata.emplace(name, value.get<std::string>());
   }
@@ -84,11 +84,11 @@ ho::Status parse_metadata(const Json& json, TensorHeader& header) {
 }
 
 // One after the other, from the first byte of data to the last.
-ho::Status check_places(const TensorHeader& header, uint64_t data_bytes) {
+ho::Status check_offsets(const TensorHeader& header, uint64_t data_bytes) {
   uint64_t end = 0;
   for (const Tensor& tensor : header.tensors) {
     if (tensor.begin != end) {
-      return malformed("tensor " + shown(tensor.name) + " begins at byte " +
+      return malformed("tensor " + escaped(tensor.name) + " begins at byte " +
                        std::to_string(tensor.begin) + " of data, where " + std::to_string(end) +
                        " is expected");
     }
@@ -129,7 +129,7 @@ std::string to_bytes(const TensorHeader& header) {
                          {"shape", tensor.shape},
                          {"data_offsets", {tensor.begin, tensor.end}}};
   }
-  std::string text = to_text(json);
+  std::string text = to_string(json);
   text.resize((text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment, ' ');
   std::string bytes;
   for (uint64_t i = 0; i < kLengthBytes; ++i) {
@@ -175,7 +175,7 @@ ho::Result<TensorHeader> parse_header(std::string_view text, uint64_t data_bytes
   std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });
-  HORING_TRY(check_places(header, data_bytes));
+  HORING_TRY(check_offsets(header, data_bytes));
   return header;
 }
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/escaped.hpp"
 #include "base/log.hpp"
 #include "base/quantity.hpp"
-#include "base/shown.hpp"
 #include "base/text_file.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/manifest.hpp"
@@ -117,7 +117,7 @@ ho::Result<std::optional<uint64_t>> latest_step(const Path& folder,
   const auto step = step_of(name);
   if (!step || name.size() + 1 < text->size() || step_folder("", *step) != name) {
     return bad_latest(
-        folder, text->empty() ? "is empty" : "holds '" + ho::shown(*text) + "'", steps);
+        folder, text->empty() ? "is empty" : "holds '" + ho::escaped(*text) + "'", steps);
   }
   if (!std::binary_search(steps.begin(), steps.end(), *step)) {
     const bool is_there =

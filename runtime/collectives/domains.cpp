@@ -55,9 +55,9 @@ ho::Result<Domains> Domains::make(ho_comm* comm, const ho::GroupMap& groups) {
   }
   const ho::GroupIndex group = groups.group_of(self);
   const bool alone = groups.group_size(group) == 1;
-  const auto place = static_cast<int32_t>(groups.group_rank_of(self).value());
+  const auto position = static_cast<int32_t>(groups.group_rank_of(self).value());
   HORING_ASSIGN(OwnedComm intra,
-                split(parent, alone ? -1 : static_cast<int32_t>(group.value()), place));
+                split(parent, alone ? -1 : static_cast<int32_t>(group.value()), position));
   domains.intra_ = set_over(std::move(intra));
   HORING_TRY(domains.make_inter());
   return domains;

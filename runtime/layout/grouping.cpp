@@ -14,7 +14,7 @@ using Members = std::vector<std::vector<GlobalRank>>;
 constexpr size_t kMaxFileBytes = size_t{16} << 20U;
 constexpr std::string_view kBlanks = " \t\r\v\f";
 // Of a word that a message quotes.
-constexpr size_t kShownBytes = 32;
+constexpr size_t kMaxTextBytes = 32;
 
 class GroupsText {
  public:
@@ -58,7 +58,7 @@ class GroupsText {
   ho::Status add_rank(std::string_view word, std::vector<GlobalRank>& group) {
     const auto number = ho::whole_number<uint32_t>(word);
     if (!number) {
-      return refused("'" + std::string(word.substr(0, kShownBytes)) + "' is not a rank");
+      return refused("'" + std::string(word.substr(0, kMaxTextBytes)) + "' is not a rank");
     }
     const uint32_t rank = *number;
     if (rank >= line_of_rank_.size()) {

@@ -9,11 +9,11 @@ namespace paro::observe {
 namespace {
 
 std::string path_for(std::string path, uint32_t rank) {
-  const size_t place = path.find("%r");
-  if (place == std::string::npos) {
+  const size_t position = path.find("%r");
+  if (position == std::string::npos) {
     return rank == 0 ? path : "";
   }
-  return path.replace(place, 2, std::to_string(rank));
+  return path.replace(position, 2, std::to_string(rank));
 }
 
 }  // namespace

@@ -74,9 +74,9 @@ void each_vector(Kernel kernel,
                  const float* gradient,
                  size_t count) {
   const Tag tag;
-  const size_t lanes = hn::Lanes(tag);
+  const size_t width = hn::Lanes(tag);
   size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  for (; i + width <= count; i += width) {
     kernel(arrays, i, gradient);
   }
   const size_t rest = count - i;
@@ -149,7 +149,7 @@ ho::Status check_sgd(const Sgd& rule) {
 
 }  // namespace
 
-std::string_view name_of(const Rule& rule) {
+std::string_view to_string(const Rule& rule) {
   return std::holds_alternative<AdamW>(rule) ? "AdamW" : "Sgd";
 }
 

@@ -48,7 +48,7 @@ struct Sgd {
 
 using Rule = std::variant<AdamW, Sgd>;
 
-[[nodiscard]] std::string_view name_of(const Rule& rule);  // "AdamW"
+[[nodiscard]] std::string_view to_string(const Rule& rule);  // "AdamW"
 
 // Ok, or the first setting that cannot work and what it may be.
 [[nodiscard]] ho::Status check(const Rule& rule);

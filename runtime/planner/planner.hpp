@@ -23,11 +23,11 @@ struct Recommendation {
   // help.
   std::string why;
 
-  [[nodiscard]] const StrategyFigures* recommended() const { return place(0); }
-  [[nodiscard]] const StrategyFigures* runner_up() const { return place(1); }
+  [[nodiscard]] const StrategyFigures* recommended() const { return ranked(0); }
+  [[nodiscard]] const StrategyFigures* runner_up() const { return ranked(1); }
 
  private:
-  [[nodiscard]] const StrategyFigures* place(size_t at) const {
+  [[nodiscard]] const StrategyFigures* ranked(size_t at) const {
     return at < ranking.size() ? &figures[ranking[at]] : nullptr;
   }
 };

@@ -45,28 +45,28 @@ ho::Status StepRunner::load(uint32_t unit,
 
 ho::Status StepRunner::may_read(const char* what,
                                 uint32_t unit,
-                                uint64_t room,
+                                uint64_t capacity,
                                 uint64_t UnitShape::*count) {
   HORING_TRY(between_steps(what));
   HORING_TRY(synchronize());
   // Before this rank's own arguments are looked at: the others may have given right ones.
-  HORING_TRY(agree_on_read(shards_, loads_, what, unit, room));
+  HORING_TRY(agree_on_read(shards_, loads_, what, unit, capacity));
   const std::vector<UnitShape>& units = config().units;
-  if (unit < units.size() && room == units[unit].*count) {
+  if (unit < units.size() && capacity == units[unit].*count) {
     return {};
   }
   if (unit < units.size() && units[unit].shares) {
     return shares_another(config(), what, unit);
   }
-  const std::string asked = std::string(what) + ": ";
+  const std::string requested = std::string(what) + ": ";
   if (unit >= units.size()) {
     return {ho::StatusCode::kInvalidArgument,
-            asked + "there is no unit " + std::to_string(unit) + ", the last is " +
+            requested + "there is no unit " + std::to_string(unit) + ", the last is " +
                 std::to_string(units.size() - 1)};
   }
   return {ho::StatusCode::kInvalidArgument,
-          asked + "room for " + std::to_string(room) + " elements of " + unit_name(config(), unit) +
-              ", which has " + std::to_string(units[unit].*count)};
+          requested + "room for " + std::to_string(capacity) + " elements of " +
+              unit_name(config(), unit) + ", which has " + std::to_string(units[unit].*count)};
 }
 
 ho::Status StepRunner::read(const char* what,
@@ -96,7 +96,7 @@ ho::Status StepRunner::check_drift() {
   HORING_TRY(shards_.break_unless_ok(difference.status(), "comparing copies of states " + after));
   return difference->empty()
              ? ho::Status()
-             : shards_.break_alike(
+             : shards_.break_on_all(
                    after + " copies of the same state differ: " + *difference +
                    "; load a checkpoint, and look for a computation that ranks did not do alike");
 }
@@ -116,11 +116,11 @@ ho::Result<Snapshot> StepRunner::snapshot() const {
   return snapshot;
 }
 
-ho::Status StepRunner::restore(const ho::Result<Snapshot>& given, uint64_t timeout_ms) {
+ho::Status StepRunner::restore(const ho::Result<Snapshot>& input, uint64_t timeout_ms) {
   HORING_TRY(between_steps("restore"));
   HORING_TRY(synchronize());
-  HORING_TRY(agree_on_snapshot(shards_, given, timeout_ms));
-  const Snapshot& snapshot = *given;
+  HORING_TRY(agree_on_snapshot(shards_, input, timeout_ms));
+  const Snapshot& snapshot = *input;
   LossScale scale = updater_.scale();
   HORING_TRY(scale.restore(snapshot.loss_scale));  // before anything has changed
   const std::string what = "restoring states of step " + std::to_string(snapshot.applied_steps);
@@ -153,8 +153,8 @@ void StepRunner::go_on_from(StepIndex step) {
 }
 
 ho::Status StepRunner::rejoin(ho_comm* comm) {
-  for (auto& channel : running_) {
-    channel.clear();
+  for (auto& track : running_) {
+    track.clear();
   }
   ends_.reset();  // before its communicator
   // Until it ends well: what was under way is gone.

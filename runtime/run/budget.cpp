@@ -25,7 +25,7 @@ uint64_t reordered_bytes(const Action& action,
 }
 
 // A reduction, and the compute slots whose gathers may be under way with it.
-struct Window {
+struct Overlap {
   uint64_t bytes = 0;
   size_t first = 0;  // that after its own backward: a gather ends before its slot begins
   size_t last = 0;
@@ -35,14 +35,14 @@ struct Window {
 struct Reordering {
   uint64_t alone = 0;             // the most that one action takes
   std::vector<uint64_t> gathers;  // by compute slot: the larger of its two
-  std::vector<Window> reductions;
+  std::vector<Overlap> reductions;
 };
 
 Reordering reordering_of(const StepPlan& plan,
                          const std::vector<UnitLayout>& layouts,
                          const StateShape& shape) {
   Reordering all;
-  std::map<ActionId, size_t> windows;
+  std::map<ActionId, size_t> overlaps;
   all.gathers.push_back(0);  // of the slot that comes next
   for (ActionId id; id.at() < plan.actions.size(); ++id) {
     const Action& action = plan.actions[id.at()];
@@ -50,7 +50,7 @@ Reordering reordering_of(const StepPlan& plan,
     if (action.act == Act::kForward || action.act == Act::kBackward) {
       for (const ActionId before : action.after) {
         // It needs the reduction's buffer; gathers for so many slots more may have begun by now.
-        if (const auto found = windows.find(before); found != windows.end()) {
+        if (const auto found = overlaps.find(before); found != overlaps.end()) {
           all.reductions[found->second].last = slot + plan.shape.prefetch;
         }
       }
@@ -59,17 +59,17 @@ Reordering reordering_of(const StepPlan& plan,
     }
     const uint64_t bytes = reordered_bytes(action, layouts, shape);
     all.alone = std::max(all.alone, bytes);
-    if (action.channel == Channel::kGathers) {
+    if (action.track == Track::kGathers) {
       all.gathers.back() = std::max(all.gathers.back(), bytes);
-    } else if (action.channel == Channel::kReductions && bytes > 0) {
-      windows.emplace(id, all.reductions.size());
+    } else if (action.track == Track::kReductions && bytes > 0) {
+      overlaps.emplace(id, all.reductions.size());
       all.reductions.push_back({bytes, slot, SIZE_MAX});
     }
   }
   return all;
 }
 
-// The most at any time. Each channel reorders one unit at a time (Scheduler::may_start()). Sync-p
+// The most at any time. Each track reorders one unit at a time (Scheduler::may_start()). Sync-p
 // begins when a step's reductions have ended, and ends before the next step's first gather over the
 // world and before its first backward: it is alone. A reduction and a gather of another slot may be
 // under way together. Whether they are depends on how long computation and collectives take, so
@@ -86,14 +86,14 @@ uint64_t reordering_bytes(const StepPlan& plan,
   std::multiset<uint64_t> gathers;  // of the window; windows follow one another
   size_t begin = 0;
   size_t end = 0;
-  for (const Window& window : all.reductions) {
-    for (; end < all.gathers.size() && end <= window.last; ++end) {
+  for (const Overlap& overlap : all.reductions) {
+    for (; end < all.gathers.size() && end <= overlap.last; ++end) {
       gathers.insert(all.gathers[end]);
     }
-    for (; begin < window.first; ++begin) {
+    for (; begin < overlap.first; ++begin) {
       gathers.erase(gathers.find(all.gathers[begin]));
     }
-    most = std::max(most, window.bytes + (gathers.empty() ? 0 : *gathers.rbegin()));
+    most = std::max(most, overlap.bytes + (gathers.empty() ? 0 : *gathers.rbegin()));
   }
   return most;
 }

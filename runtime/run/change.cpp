@@ -20,7 +20,7 @@ uint64_t number_of(const NewStrategy& wanted) {
   return number;
 }
 
-std::string text_of(uint64_t number) {
+std::string change_text(uint64_t number) {
   std::string text;
   for (const uint64_t shift : {24U, 16U, 8U}) {
     text += static_cast<char>(number >> shift & 0xFFU);
@@ -43,8 +43,9 @@ ho::Status agree_on(ho_comm* comm, const NewStrategy& wanted, uint64_t timeout_m
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) {
       return {ho::StatusCode::kMismatch,
-              "change_strategy: rank 0 changes to " + text_of(all[0]) + ", rank " +
-                  std::to_string(rank) + " to " + text_of(all[rank]) + "; give all ranks the same"};
+              "change_strategy: rank 0 changes to " + change_text(all[0]) + ", rank " +
+                  std::to_string(rank) + " to " + change_text(all[rank]) +
+                  "; give all ranks the same"};
     }
   }
   return {};
@@ -56,12 +57,12 @@ struct Parts {
 };
 
 // Everything that can fail while the old runner is still there.
-ho::Result<Parts> take_apart(StepRunner& runner, const ho::Result<NewStrategy>& given) {
+ho::Result<Parts> take_apart(StepRunner& runner, const ho::Result<NewStrategy>& input) {
   HORING_TRY(runner.synchronize());
   const uint64_t timeout = runner.config().timeout_ms;
   HORING_ASSIGN(OwnedComm comm, runner.new_communicator("change_strategy", timeout));
-  HORING_TRY(all_ok(comm.get(), given.status(), timeout));
-  HORING_TRY(agree_on(comm.get(), *given, timeout));
+  HORING_TRY(all_ok(comm.get(), input.status(), timeout));
+  HORING_TRY(agree_on(comm.get(), *input, timeout));
   auto snapshot = snapshot_of(runner);
   HORING_TRY(all_ok(comm.get(), snapshot.status(), timeout));
   HORING_TRY(
@@ -82,13 +83,13 @@ ho::Status without_exceptions(const Work& work) {
 }  // namespace
 
 ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
-                           const ho::Result<NewStrategy>& given) {
-  HORING_ASSIGN(const Parts parts, take_apart(*runner, given));
+                           const ho::Result<NewStrategy>& input) {
+  HORING_ASSIGN(const Parts parts, take_apart(*runner, input));
   const RunnerConfig before = runner->config();
   RunnerConfig after = before;
-  after.strategy = given->strategy;
-  after.frozen = given->frozen;
-  after.budget_bytes = given->budget_bytes;
+  after.strategy = input->strategy;
+  after.frozen = input->frozen;
+  after.budget_bytes = input->budget_bytes;
   const ho::GroupMap groups = runner->groups();
   const StepRunner::History history = runner->history();
   Memory& memory = runner->ledger().memory();

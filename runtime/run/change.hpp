@@ -21,6 +21,6 @@ struct NewStrategy {
 // not even that could be made, none: `runner` is null then. A rank that has an error instead of a
 // strategy tells the others. Throws nothing once the old runner is gone.
 [[nodiscard]] ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
-                                         const ho::Result<NewStrategy>& given);
+                                         const ho::Result<NewStrategy>& input);
 
 }  // namespace paro

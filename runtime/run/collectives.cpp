@@ -22,23 +22,24 @@ std::vector<ElementView> reduced_buffers(const Shards& shards,
                                          const StepBuffers& buffers,
                                          const Action& action,
                                          ActionId id) {
-  std::vector<ElementView> places;
+  std::vector<ElementView> buffers_of_units;
   for (const uint32_t unit : units_of(action)) {
-    places.push_back(action.phase == Phase::kBackward ? buffers.output(shards, action, id, unit)
-                                                      : ElementView(shards.units[unit].sums));
+    buffers_of_units.push_back(action.phase == Phase::kBackward
+                                   ? buffers.output(shards, action, id, unit)
+                                   : ElementView(shards.units[unit].sums));
   }
-  return places;
+  return buffers_of_units;
 }
 
 ho::Status start_reduction(const Shards& shards,
                            const Action& action,
-                           const std::vector<ElementView>& places,
+                           const std::vector<ElementView>& buffers_of_units,
                            Transfer& transfer) {
   const Routes& all =
       is_merged(action) ? shards.merged_routes.at(action.unit) : shards.trained_routes[action.unit];
   const auto& routes = all.of(action.domain);
-  return action.act == Act::kAllReduce ? transfer.all_reduce(routes, places)
-                                       : transfer.reduce_scatter(routes, places);
+  return action.act == Act::kAllReduce ? transfer.all_reduce(routes, buffers_of_units)
+                                       : transfer.reduce_scatter(routes, buffers_of_units);
 }
 
 void add_gradients(Shards& shards,
@@ -75,7 +76,7 @@ ho::Status round_parameters(Shards& shards, const StepBuffers& buffers, const St
       Transfer transfer(shards.ledger, shards.transfer_options());
       const ho::Status started = start_gather(shards, buffers, action, id, transfer);
       const ho::Status finished = transfer.finish();
-      HORING_TRY((started.ok() ? finished : started).with_context(describe(plan, action)));
+      HORING_TRY((started.ok() ? finished : started).with_context(to_string(plan, action)));
     }
   }
   return {};

@@ -23,7 +23,7 @@ namespace paro {
                                                        ActionId id);
 [[nodiscard]] ho::Status start_reduction(const Shards& shards,
                                          const Action& action,
-                                         const std::vector<ElementView>& places,
+                                         const std::vector<ElementView>& buffers_of_units,
                                          Transfer& transfer);
 
 // Gradients that `action`, a backward pass or its reduction, leaves at `gradients` join the sums of

@@ -22,13 +22,13 @@ struct Entry {
   std::string value;
 };
 
-std::string shown(double value) {
+std::string to_string(double value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), end.ptr};
 }
 
-std::string shown(ho_algorithm algorithm) {
+std::string to_string(ho_algorithm algorithm) {
   constexpr std::array kNames{"HO_ALGORITHM_RING",
                               "HO_ALGORITHM_MULTI_RING",
                               "HO_ALGORITHM_HIERARCHICAL",
@@ -38,7 +38,7 @@ std::string shown(ho_algorithm algorithm) {
   return at < kNames.size() ? kNames.at(at) : "HO_ALGORITHM_AUTO";
 }
 
-std::string shown(Scaling scaling) {
+std::string to_string(Scaling scaling) {
   constexpr std::array kNames{"PARO_SCALING_NONE", "PARO_SCALING_STATIC", "PARO_SCALING_DYNAMIC"};
   return kNames.at(static_cast<size_t>(scaling));
 }
@@ -52,16 +52,16 @@ void add_optimizer(const RunnerConfig& config, std::vector<Entry>& settings) {
     settings.push_back({"custom.state_count", std::to_string(config.optimizer_states.size())});
   } else if (adamw != nullptr) {
     settings.push_back({"optimizer", "AdamW"});
-    settings.push_back({"adamw.learning_rate", shown(adamw->learning_rate)});
-    settings.push_back({"adamw.beta1", shown(adamw->beta1)});
-    settings.push_back({"adamw.beta2", shown(adamw->beta2)});
-    settings.push_back({"adamw.epsilon", shown(adamw->epsilon)});
-    settings.push_back({"adamw.weight_decay", shown(adamw->weight_decay)});
+    settings.push_back({"adamw.learning_rate", to_string(adamw->learning_rate)});
+    settings.push_back({"adamw.beta1", to_string(adamw->beta1)});
+    settings.push_back({"adamw.beta2", to_string(adamw->beta2)});
+    settings.push_back({"adamw.epsilon", to_string(adamw->epsilon)});
+    settings.push_back({"adamw.weight_decay", to_string(adamw->weight_decay)});
   } else if (sgd != nullptr) {
     settings.push_back({"optimizer", "SGD"});
-    settings.push_back({"sgd.learning_rate", shown(sgd->learning_rate)});
-    settings.push_back({"sgd.momentum", shown(sgd->momentum)});
-    settings.push_back({"sgd.weight_decay", shown(sgd->weight_decay)});
+    settings.push_back({"sgd.learning_rate", to_string(sgd->learning_rate)});
+    settings.push_back({"sgd.momentum", to_string(sgd->momentum)});
+    settings.push_back({"sgd.weight_decay", to_string(sgd->weight_decay)});
   }
 }
 
@@ -81,21 +81,21 @@ std::vector<Entry> settings_of(const RunnerConfig& config) {
                               {"gradient_dtype", type(config.gradient_dtype)},
                               {"narrow_sums", config.narrow_sums ? "1" : "0"},
                               {"unchecked_loads", config.unchecked_loads ? "1" : "0"},
-                              {"max_norm", shown(config.max_norm)},
-                              {"algorithm", shown(config.algorithm)},
+                              {"max_norm", to_string(config.max_norm)},
+                              {"algorithm", to_string(config.algorithm)},
                               {"parameter_group_count", std::to_string(config.groups.size())},
                               {"drift_interval", std::to_string(config.drift_interval)}};
   const LossScaleSettings& scale = config.loss_scale;
   const size_t before = settings.size();
   add_optimizer(config, settings);
   settings.resize(before + kOptimizerSettings);
-  settings.push_back({"loss_scale.scaling", shown(scale.scaling)});
-  settings.push_back({"loss_scale.initial", shown(scale.initial)});
-  settings.push_back({"loss_scale.growth", shown(scale.growth)});
-  settings.push_back({"loss_scale.backoff", shown(scale.backoff)});
+  settings.push_back({"loss_scale.scaling", to_string(scale.scaling)});
+  settings.push_back({"loss_scale.initial", to_string(scale.initial)});
+  settings.push_back({"loss_scale.growth", to_string(scale.growth)});
+  settings.push_back({"loss_scale.backoff", to_string(scale.backoff)});
   settings.push_back({"loss_scale.growth_interval", std::to_string(scale.growth_interval)});
-  settings.push_back({"loss_scale.least", shown(scale.least)});
-  settings.push_back({"loss_scale.most", shown(scale.most)});
+  settings.push_back({"loss_scale.least", to_string(scale.least)});
+  settings.push_back({"loss_scale.most", to_string(scale.most)});
   return settings;
 }
 
@@ -120,8 +120,8 @@ Entry entry_of(const std::vector<ParameterGroup>& groups, size_t index) {
   return {"parameter_groups[" + std::to_string(index) + "]",
           "unit " + std::to_string(group.unit) + ", first_element " +
               std::to_string(group.range.begin) + ", count " + std::to_string(group.range.count()) +
-              ", learning_rate_factor " + shown(group.rate_factor) + ", weight_decay " +
-              shown(group.weight_decay)};
+              ", learning_rate_factor " + to_string(group.rate_factor) + ", weight_decay " +
+              to_string(group.weight_decay)};
 }
 
 Entry entry_of(const std::vector<std::string>& states, size_t index) {

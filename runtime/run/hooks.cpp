@@ -63,14 +63,15 @@ ho::Status StepRunner::expect(Act act, uint32_t unit, bool begins) const {
               wanted + " (micro-batch " + std::to_string(next.micro_batch) + ")"};
 }
 
-UnitView StepRunner::view_of(const Node& node) const {
-  const Action& action = scheduler_.action(node);
+UnitView StepRunner::view_of(const StepAction& step_action) const {
+  const Action& action = scheduler_.action(step_action);
   const uint32_t home = home_of(config().units, action.unit);
   const UnitShape& shape = config().units[home];
   const UnitState& unit = shards_.units[home];
   const auto whole = [&](const Storage& held, Scope scope, Content content) {
-    return scope == Scope::kReplicated ? held.at(0)
-                                       : buffers_.gathered(config(), node.action, content).at(0);
+    return scope == Scope::kReplicated
+               ? held.at(0)
+               : buffers_.gathered(config(), step_action.action, content).at(0);
   };
   UnitView view;
   if (shape.trained > 0) {
@@ -81,7 +82,7 @@ UnitView StepRunner::view_of(const Node& node) const {
   }
   if (action.act == Act::kBackward && shape.trained > 0) {
     view.gradients = buffers_.has_outputs()
-                         ? buffers_.output(shards_, action, node.action, action.unit).at(0)
+                         ? buffers_.output(shards_, action, step_action.action, action.unit).at(0)
                          : unit.sums.at(0);
   }
   return view;
@@ -91,19 +92,19 @@ ho::Result<UnitView> StepRunner::begin(Act act, uint32_t unit) {
   const HookClock clock(counted_);
   HORING_TRY(broken());
   HORING_TRY(expect(act, unit, true));
-  const Node node = scheduler_.computation();
-  const Action& action = scheduler_.action(node);
+  const StepAction step_action = scheduler_.computation();
+  const Action& action = scheduler_.action(step_action);
   scheduler_.begin_step();
   if (action.act == Act::kForward && unit == 0 && action.micro_batch > 0) {
     HORING_TRY(shards_.break_unless_ok(ends_->tell(action.micro_batch, StepEnds::Next::kMicroBatch),
-                                       name(node.step)));
+                                       name(step_action.step)));
   }
   HORING_TRY(pump());
-  while (const auto before = scheduler_.collective_before(node)) {
+  while (const auto before = scheduler_.collective_before(step_action)) {
     HORING_TRY(finish(*before));
   }
   computing_ = true;
-  const UnitView view = view_of(node);
+  const UnitView view = view_of(step_action);
   if (view.gradients != nullptr && buffers_.has_outputs()) {
     const uint64_t elements = layouts()[home_of(config().units, unit)].trained.padded_count();
     shards_.ledger.operations().zero(view.gradients,
@@ -117,19 +118,19 @@ ho::Status StepRunner::end(Act act, uint32_t unit) {
   const HookClock clock(counted_);
   HORING_TRY(broken());
   HORING_TRY(expect(act, unit, false));
-  const Node node = scheduler_.computation();
+  const StepAction step_action = scheduler_.computation();
   computing_ = false;
   counted_.compute_ns += ns_between(computing_since_, Clock::now());
-  const Action& action = scheduler_.action(node);
+  const Action& action = scheduler_.action(step_action);
   const uint32_t home = home_of(config().units, unit);
   const bool own_gradients = config().strategy.gradients == Scope::kReplicated;
   if (act == Act::kBackward && own_gradients && buffers_.has_outputs() &&
       config().units[home].trained > 0) {
-    const ElementView gradients = buffers_.output(shards_, action, node.action, unit);
+    const ElementView gradients = buffers_.output(shards_, action, step_action.action, unit);
     add_gradients(shards_, action, home, gradients, plan().shape.micro_batches);
   }
   scheduler_.end_computation();
-  watch(node, computing_since_);
+  watch(step_action, computing_since_);
   return pump();
 }
 

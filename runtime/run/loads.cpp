@@ -36,13 +36,13 @@ ho::Status Loads::agree(const Shards& shards, const std::string& where) const {
 }
 
 ho::Status agree_on_read(
-    Shards& shards, const Loads& loads, const char* what, uint32_t unit, uint64_t room) {
+    Shards& shards, const Loads& loads, const char* what, uint32_t unit, uint64_t capacity) {
   if (shards.domains->world() == nullptr) {
     return {};
   }
   const std::string name = what;
   const std::array<uint64_t, 4> mine{
-      ho::Hash().add(name).value(), unit, room, loads.any() ? 1U : 0U};
+      ho::Hash().add(name).value(), unit, capacity, loads.any() ? 1U : 0U};
   const auto all = all_gather_values(shards.domains->world(), mine, shards.config.timeout_ms);
   HORING_TRY(shards.break_unless_ok(all.status(), name + " of unit " + std::to_string(unit)));
   const std::vector<ho::GlobalRank> ranks = shards.ranks();
@@ -54,14 +54,14 @@ ho::Status agree_on_read(
     if (std::equal(first, first + 3, theirs)) {
       continue;
     }
-    const bool room_alone = theirs[0] == first[0] && theirs[1] == first[1];
+    const bool capacity_alone = theirs[0] == first[0] && theirs[1] == first[1];
     std::string differ = name + " of unit " + std::to_string(unit) + ": rank ";
     differ += std::to_string(ranks[0].value());
-    differ += room_alone ? " has room for " + std::to_string(first[2]) + " elements"
-                         : " reads unit " + std::to_string(first[1]);
+    differ += capacity_alone ? " has room for " + std::to_string(first[2]) + " elements"
+                             : " reads unit " + std::to_string(first[1]);
     differ += ", rank " + std::to_string(ranks[rank].value());
     differ +=
-        room_alone ? " for " + std::to_string(theirs[2]) : " unit " + std::to_string(theirs[1]);
+        capacity_alone ? " for " + std::to_string(theirs[2]) : " unit " + std::to_string(theirs[1]);
     differ += theirs[0] == first[0] ? "" : " of another state";
     differ += "; all ranks must read the same, in the same order";
     return {ho::StatusCode::kMismatch, differ};

@@ -34,6 +34,6 @@ class Loads {
 // Collective: that all ranks read the same, into as much room, and were given the same values.
 // Breaks the runner where they cannot be asked.
 [[nodiscard]] ho::Status agree_on_read(
-    Shards& shards, const Loads& loads, const char* what, uint32_t unit, uint64_t room);
+    Shards& shards, const Loads& loads, const char* what, uint32_t unit, uint64_t capacity);
 
 }  // namespace paro

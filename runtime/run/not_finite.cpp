@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kInTheirSum = UINT64_MAX;  // for a micro-batch
 
 // Units that share parameters add their gradients up: it may be the sum that overflowed.
-std::string place_of(const RunnerConfig& config, uint64_t unit, uint64_t element) {
+std::string element_text(const RunnerConfig& config, uint64_t unit, uint64_t element) {
   std::string text = unit_name(config, unit);
   for (size_t other = 0; other < config.units.size(); ++other) {
     if (config.units[other].shares == unit) {
@@ -62,7 +62,7 @@ std::string NotFiniteRecord::cause_of(const RunnerConfig& config,
         all.begin(), all.end(), [](const Found& one) { return one.when != UINT64_MAX; });
     return "rank " + std::to_string(ranks[static_cast<size_t>(first - all.begin())].value()) +
            " computed " + (first->nan != 0 ? "a NaN" : "an infinity") + " in the gradient of " +
-           place_of(config, first->unit, first->element) +
+           element_text(config, first->unit, first->element) +
            (first->micro_batch == kInTheirSum
                 ? ", in the sum of its micro-batches"
                 : ", micro-batch " + std::to_string(first->micro_batch)) +
@@ -74,14 +74,14 @@ std::string NotFiniteRecord::cause_of(const RunnerConfig& config,
   });
   return sum->sum_unit < config.units.size()
              ? "the gradients of all ranks are finite, their sum overflowed in " +
-                   place_of(config, sum->sum_unit, sum->sum_element) +
+                   element_text(config, sum->sum_unit, sum->sum_element) +
                    "; look at how large the losses are"
              : "";
 }
 
 void NotFiniteRecord::look_at_own(const Shards& shards,
                                   const Action& action,
-                                  const std::vector<ElementView>& places,
+                                  const std::vector<ElementView>& buffers_of_units,
                                   uint32_t micro_batches) {
   const RunnerConfig& config = shards.config;
   // Where gradients are not split, this rank's micro-batches are added up by now.
@@ -89,7 +89,7 @@ void NotFiniteRecord::look_at_own(const Shards& shards,
   const std::vector<uint32_t> units = units_of(action);
   for (size_t i = 0; i < units.size() && mine_.when == UINT64_MAX; ++i) {
     const auto found = shards.ledger.operations().first_not_finite(
-        places[i].dtype(), places[i].at(0), config.units[units[i]].trained);
+        buffers_of_units[i].dtype(), buffers_of_units[i].at(0), config.units[units[i]].trained);
     if (found) {  // micro-batch by micro-batch, units from the last to the first
       const uint64_t before = added_up ? 0 : action.micro_batch;
       mine_.when = (before + 1) * config.units.size() - units[i];

@@ -20,7 +20,7 @@ class NotFiniteRecord {
   // Before a reduction of what this rank computed, at `places`: one for each of the action's units.
   void look_at_own(const Shards& shards,
                    const Action& action,
-                   const std::vector<ElementView>& places,
+                   const std::vector<ElementView>& buffers_of_units,
                    uint32_t micro_batches);
   // Of a unit's sum, in which `element` is the first of its range that is not finite, and some are
   // no numbers or all infinite.

@@ -33,7 +33,7 @@ void lay(Route& route, const RangesByRank& parts_by_rank, size_t self) {
   }
 }
 
-size_t place_of(const std::vector<ho::GlobalRank>& ranks, ho::GlobalRank rank) {
+size_t index_of(const std::vector<ho::GlobalRank>& ranks, ho::GlobalRank rank) {
   return static_cast<size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
@@ -53,7 +53,7 @@ Route through(Partitions partitions,
   Route route;
   route.over = scope == Scope::kWorld ? domains.over_world() : domains.over_group();
   route.merged = partitions.size() > 1;
-  lay(route, parts, place_of(order, domains.self()));
+  lay(route, parts, index_of(order, domains.self()));
   return route;
 }
 

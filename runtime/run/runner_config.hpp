@@ -43,7 +43,7 @@ using ShardOptimizer = std::function<ho::Status(const ShardUpdate&)>;
 // When an action was carried out: computations between their hooks, collectives until the runner
 // saw that they had ended.
 struct ActionSpan {
-  Node node;
+  StepAction step_action;
   std::chrono::steady_clock::time_point begin;
   std::chrono::steady_clock::time_point end;
 };

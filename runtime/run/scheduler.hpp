@@ -1,7 +1,7 @@
 // Which actions of a step plan may start, and which have ended. Bookkeeping alone: it knows no
 // communicator and no clock, and never blocks.
 //
-// Each channel's actions start in the order of the plan, step after step. The framework does the
+// Each track's actions start in the order of the plan, step after step. The framework does the
 // computations, one after the other. A collective may start when what it comes after has ended and,
 // unless it belongs to a step that is over, a hook of its step was called.
 //
@@ -20,16 +20,16 @@ namespace paro {
 
 class Scheduler {
  public:
-  // `packs_one`: of collectives that reorder a unit for its message one at a time on each channel.
+  // `packs_one`: of collectives that reorder a unit for its message one at a time on each track.
   // So much memory is predicted; merged ones have their own.
   explicit Scheduler(StepPlan plan, bool packs_one = false);
 
   [[nodiscard]] const StepPlan& plan() const { return plan_; }
-  [[nodiscard]] const Action& action(const Node& node) const {
-    return plan_.actions[node.action.at()];
+  [[nodiscard]] const Action& action(const StepAction& step_action) const {
+    return plan_.actions[step_action.action.at()];
   }
   // "step 3 of IIG, all_gather parameters I->N intra, unit 3 (head), forward of micro-batch 1"
-  [[nodiscard]] std::string describe(const Node& node) const;
+  [[nodiscard]] std::string to_string(const StepAction& step_action) const;
 
   // The present step: as many have ended.
   [[nodiscard]] StepIndex step() const { return step_; }
@@ -46,37 +46,38 @@ class Scheduler {
   void restart(StepIndex step);
 
   // The next computation, and how many of the present step are over.
-  [[nodiscard]] Node computation() const { return cursor(Channel::kCompute).node(); }
+  [[nodiscard]] StepAction computation() const { return cursor(Track::kCompute).step_action(); }
   [[nodiscard]] size_t computations_over() const;
   void end_computation();
 
-  // What starts next on a channel; nothing where no step has any.
-  [[nodiscard]] std::optional<Node> next(Channel channel) const;
+  // What starts next on a track; nothing where no step has any.
+  [[nodiscard]] std::optional<StepAction> next(Track track) const;
   // The same if it may start: it is under way from now on.
-  [[nodiscard]] std::optional<Node> start(Channel channel);
+  [[nodiscard]] std::optional<StepAction> start(Track track);
   // Of what is under way.
-  void end(const Node& node);
-  [[nodiscard]] bool ended(const Node& node) const {
-    return times_ended_[node.action.at()] > node.step.value;
+  void end(const StepAction& step_action);
+  [[nodiscard]] bool ended(const StepAction& step_action) const {
+    return times_ended_[step_action.action.at()] > step_action.step.value;
   }
   // The first that it comes after and that has not ended.
-  [[nodiscard]] std::optional<Node> collective_before(const Node& node) const;
-  [[nodiscard]] std::optional<Node> computation_before(const Node& node) const;
+  [[nodiscard]] std::optional<StepAction> collective_before(const StepAction& step_action) const;
+  [[nodiscard]] std::optional<StepAction> computation_before(const StepAction& step_action) const;
 
  private:
-  [[nodiscard]] const StepCursor& cursor(Channel channel) const {
-    return cursors_[static_cast<size_t>(channel)];
+  [[nodiscard]] const StepCursor& cursor(Track track) const {
+    return cursors_[static_cast<size_t>(track)];
   }
   template <typename Wanted>
-  [[nodiscard]] std::optional<Node> first_before(const Node& node, const Wanted& wanted) const;
-  [[nodiscard]] bool may_start(const Node& node) const;
+  [[nodiscard]] std::optional<StepAction> first_before(const StepAction& step_action,
+                                                       const Wanted& wanted) const;
+  [[nodiscard]] bool may_start(const StepAction& step_action) const;
   // Past those of micro-batches that do not come.
   void leave_out(StepCursor& cursor);
 
   StepPlan plan_;
   bool packs_one_;
-  std::array<StepCursor, kChannelCount> cursors_;
-  std::array<uint32_t, kChannelCount> under_way_{};
+  std::array<StepCursor, kTrackCount> cursors_;
+  std::array<uint32_t, kTrackCount> under_way_{};
   std::vector<uint64_t> times_ended_;  // by action
   StepIndex step_;
   uint32_t micro_batches_;

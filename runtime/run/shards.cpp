@@ -39,7 +39,7 @@ ho::Result<std::vector<uint64_t>> Shards::gather(uint64_t mine, const std::strin
   return all;
 }
 
-ho::Status Shards::break_alike(const std::string& why) {
+ho::Status Shards::break_on_all(const std::string& why) {
   broken = {ho::StatusCode::kMismatch, why};
   return broken;
 }

@@ -49,7 +49,7 @@ struct Shards {
   [[nodiscard]] ho::Result<std::vector<uint64_t>> gather(uint64_t mine, const std::string& what);
   // Breaks it for a reason that all ranks find out, so that nobody needs to be told by an abort:
   // that could reach some of them before they have.
-  [[nodiscard]] ho::Status break_alike(const std::string& why);
+  [[nodiscard]] ho::Status break_on_all(const std::string& why);
 };
 
 }  // namespace paro

@@ -185,25 +185,25 @@ std::vector<UnitSnapshot> snapshot_units(const Shards& shards) {
 }
 
 ho::Status agree_on_snapshot(const Shards& shards,
-                             const ho::Result<Snapshot>& given,
+                             const ho::Result<Snapshot>& input,
                              uint64_t timeout_ms) {
-  ho::Status mine = given.ok() ? check_snapshot(shards, *given) : given.status();
+  ho::Status mine = input.ok() ? check_snapshot(shards, *input) : input.status();
   ho_comm* const world = shards.domains->world();
   if (world == nullptr) {
     return mine;
   }
   HORING_TRY(all_ok(world, mine, timeout_ms, shards.ranks()));
-  const Snapshot& snapshot = *given;
-  const std::array<uint64_t, 7> place{snapshot.applied_steps,
-                                      snapshot.called_steps,
-                                      snapshot.optimizer_steps,
-                                      std::bit_cast<uint64_t>(snapshot.loss_scale.value),
-                                      snapshot.loss_scale.good_steps,
-                                      snapshot.source[0],
-                                      snapshot.source[1]};
-  HORING_ASSIGN(const auto all, all_gather_values(world, place, shards.config.timeout_ms));
+  const Snapshot& snapshot = *input;
+  const std::array<uint64_t, 7> position{snapshot.applied_steps,
+                                         snapshot.called_steps,
+                                         snapshot.optimizer_steps,
+                                         std::bit_cast<uint64_t>(snapshot.loss_scale.value),
+                                         snapshot.loss_scale.good_steps,
+                                         snapshot.source[0],
+                                         snapshot.source[1]};
+  HORING_ASSIGN(const auto all, all_gather_values(world, position, shards.config.timeout_ms));
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i] != all[i % place.size()]) {
+    if (all[i] != all[i % position.size()]) {
       return {
           ho::StatusCode::kMismatch,
           "restore: ranks differ in the checkpoint, or in reset_optimizer or tensors of the load "

@@ -43,7 +43,7 @@ struct ShardOf {
 // Collective: ok on all ranks, or on none. Nobody begins to move data unless all can, and all go on
 // from the same step.
 [[nodiscard]] ho::Status agree_on_snapshot(const Shards& shards,
-                                           const ho::Result<Snapshot>& given,
+                                           const ho::Result<Snapshot>& input,
                                            uint64_t timeout_ms);
 // Collective: everybody's shares to those who hold them.
 [[nodiscard]] ho::Status spread(Shards& shards, size_t unit, const UnitSnapshot& from);

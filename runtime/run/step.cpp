@@ -23,12 +23,12 @@ ho::Status StepRunner::decide(bool discards) {
   }
   HORING_ASSIGN(const auto all, shards_.gather(discards ? 1 : 0, step));
   const auto first = [&](uint64_t wanted) {
-    const auto place = static_cast<size_t>(std::find(all.begin(), all.end(), wanted) - all.begin());
-    return "rank " + std::to_string(shards_.ranks()[place].value());
+    const auto index = static_cast<size_t>(std::find(all.begin(), all.end(), wanted) - all.begin());
+    return "rank " + std::to_string(shards_.ranks()[index].value());
   };
-  return shards_.break_alike("rank " + std::to_string(self().value()) + ", " + step + ": " +
-                             first(1) + " calls discard after its last micro-batch, " + first(0) +
-                             " ends the step; all ranks must end a step by the same call");
+  return shards_.break_on_all("rank " + std::to_string(self().value()) + ", " + step + ": " +
+                              first(1) + " calls discard after its last micro-batch, " + first(0) +
+                              " ends the step; all ranks must end a step by the same call");
 }
 
 // All ranks have the sums that say that rates differ, so all of them come here.
@@ -38,17 +38,17 @@ ho::Status StepRunner::refuse_rates() {
                 shards_.gather(std::bit_cast<uint64_t>(learning_rate(config())),
                                step + ", comparing learning rates"));
   const std::vector<ho::GlobalRank> ranks = shards_.ranks();
-  const auto text = [&](size_t place) {
+  const auto text = [&](size_t index) {
     std::array<char, 32> rate{};  // the shortest that tells it from all others
-    std::to_chars(rate.data(), rate.data() + rate.size(), std::bit_cast<double>(all[place]));
-    return "rank " + std::to_string(ranks[place].value()) + " has " + rate.data();
+    std::to_chars(rate.data(), rate.data() + rate.size(), std::bit_cast<double>(all[index]));
+    return "rank " + std::to_string(ranks[index].value()) + " has " + rate.data();
   };
   const auto other =
       std::find_if(all.begin(), all.end(), [&](uint64_t rate) { return rate != all.front(); });
-  return shards_.break_alike("rank " + std::to_string(self().value()) + ", " + step +
-                             ": the ranks do not have the same learning rate: " + text(0) + ", " +
-                             text(static_cast<size_t>(other - all.begin()) % all.size()) +
-                             "; set the same on all ranks");
+  return shards_.break_on_all("rank " + std::to_string(self().value()) + ", " + step +
+                              ": the ranks do not have the same learning rate: " + text(0) + ", " +
+                              text(static_cast<size_t>(other - all.begin()) % all.size()) +
+                              "; set the same on all ranks");
 }
 
 // The same: where any rank was given values, all of them come here.
@@ -57,7 +57,7 @@ ho::Status StepRunner::compare_loads() {
   const ho::Status same =
       loads_.agree(shards_, "rank " + std::to_string(self().value()) + ", " + step);
   if (same.code() == ho::StatusCode::kMismatch) {
-    return shards_.break_alike(same.message());
+    return shards_.break_on_all(same.message());
   }
   HORING_TRY(shards_.break_unless_ok(same, step + ", comparing what was loaded"));
   loads_.forget();
@@ -66,18 +66,18 @@ ho::Status StepRunner::compare_loads() {
 
 ho::Status StepRunner::update_all(bool applies, double factor) {
   ho::Status sent;  // of what units that are updated start
-  for (Node node = scheduler_.computation(); node.step == scheduler_.step();
-       node = scheduler_.computation()) {
-    const uint32_t unit = scheduler_.action(node).unit;
+  for (StepAction step_action = scheduler_.computation(); step_action.step == scheduler_.step();
+       step_action = scheduler_.computation()) {
+    const uint32_t unit = scheduler_.action(step_action).unit;
     const auto since = std::chrono::steady_clock::now();
     if (applies) {
       if (const ho::Status status = updater_.update(shards_, unit, factor); !status.ok()) {
-        return break_with(status, node);
+        return break_with(status, step_action);
       }
     }
     shards_.units[unit].sums.zero();
     scheduler_.end_computation();
-    watch(node, since);
+    watch(step_action, since);
     // The ranks have agreed on this step: should a connection break now, all units are updated yet,
     // so that the ranks can rejoin.
     if (sent.ok()) {
@@ -109,9 +109,10 @@ ho::Result<StepReport> StepRunner::step() {
   const bool applies = agreed_.all_finite() && std::isfinite(norm);
   if (!applies) {
     // All ranks know by now that the step is left out, so all of them come here.
-    const ho::Result<double> told = not_finite_.compare(shards_, step, updater_.scale().shrinks());
-    HORING_TRY(shards_.break_unless_ok(told.status(), "telling why " + step + " is left out"));
-    norm = *told;
+    const ho::Result<double> reported =
+        not_finite_.compare(shards_, step, updater_.scale().shrinks());
+    HORING_TRY(shards_.break_unless_ok(reported.status(), "telling why " + step + " is left out"));
+    norm = *reported;
   }
   const double scale = updater_.scale().value();
   const double factor = updater_.averaging_factor(shards_, scheduler_.micro_batches()) *

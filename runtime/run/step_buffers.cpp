@@ -61,9 +61,9 @@ ElementView StepBuffers::output(const Shards& shards,
     return {outputs_.front().get(), dtype};
   }
   // Of a unit that shares another's it is a bucket of its own.
-  const uint64_t place = action.shared ? 0 : shards.bucket_offsets.offsets[unit];
+  const uint64_t offset = action.shared ? 0 : shards.bucket_offsets.offsets[unit];
   const Buffer& buffer = outputs_[before_[id.at()].reductions % kGradientBuffers];
-  return {buffer.get() + place * ho::size_bytes(dtype), dtype};
+  return {buffer.get() + offset * ho::size_bytes(dtype), dtype};
 }
 
 std::byte* StepBuffers::pack(ActionId action) const {

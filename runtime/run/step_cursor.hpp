@@ -31,10 +31,10 @@ struct StepIndex {
 }
 
 // An action of one step.
-struct Node {
+struct StepAction {
   StepIndex step;
   ActionId action;
-  friend constexpr bool operator==(const Node&, const Node&) = default;
+  friend constexpr bool operator==(const StepAction&, const StepAction&) = default;
 };
 
 // What comes next of some actions that every step has, in their order.
@@ -44,24 +44,24 @@ class StepCursor {
   // Of each step. Without any there is nothing at the cursor.
   [[nodiscard]] size_t size() const { return actions_.size(); }
   [[nodiscard]] bool empty() const { return actions_.empty(); }
-  [[nodiscard]] Node node() const { return {step_, actions_[place_]}; }
+  [[nodiscard]] StepAction step_action() const { return {step_, actions_[index_]}; }
   // Actions of the node's step before it.
-  [[nodiscard]] size_t place() const { return place_; }
+  [[nodiscard]] size_t index() const { return index_; }
   void advance() {
-    if (++place_ == actions_.size()) {
+    if (++index_ == actions_.size()) {
       go_to(next(step_));
     }
   }
   // Before the first action of that step.
   void go_to(StepIndex step) {
     step_ = step;
-    place_ = 0;
+    index_ = 0;
   }
 
  private:
   std::vector<ActionId> actions_;
   StepIndex step_;
-  size_t place_ = 0;
+  size_t index_ = 0;
 };
 
 }  // namespace paro

@@ -7,19 +7,19 @@
 namespace paro {
 namespace {
 
-constexpr size_t kToldWords = 2;  // micro-batches and what comes next
+constexpr size_t kAnnouncedWords = 2;  // micro-batches and what comes next
 
-std::string text_of(size_t rank, const uint64_t* told) {
+std::string ending_text(size_t rank, const uint64_t* announced) {
   const std::string who = "rank " + std::to_string(rank);
-  switch (static_cast<StepEnds::Next>(told[1])) {
+  switch (static_cast<StepEnds::Next>(announced[1])) {
     case StepEnds::Next::kStepEarly:
-      return who + " calls step_early after " + std::to_string(told[0]) + " micro-batches";
+      return who + " calls step_early after " + std::to_string(announced[0]) + " micro-batches";
     case StepEnds::Next::kDiscard:
-      return who + " calls discard after " + std::to_string(told[0]) + " micro-batches";
+      return who + " calls discard after " + std::to_string(announced[0]) + " micro-batches";
     case StepEnds::Next::kMicroBatch:
       break;
   }
-  return who + " has begun micro-batch " + std::to_string(told[0] + 1);
+  return who + " has begun micro-batch " + std::to_string(announced[0] + 1);
 }
 
 }  // namespace
@@ -28,24 +28,24 @@ ho::Status StepEnds::tell(uint32_t micro_batches, Next next) {
   if (comm_ == nullptr) {
     return {};
   }
-  Told& told = told_.emplace_back();
-  told.mine = {micro_batches, static_cast<uint64_t>(next)};
-  told.all.resize(kToldWords * static_cast<size_t>(ho_comm_world_size(comm_)));
-  ho::Status started = told.gathered.begin(comm_, told.mine, told.all, timeout_ms_);
+  Announced& announced = announced_.emplace_back();
+  announced.mine = {micro_batches, static_cast<uint64_t>(next)};
+  announced.all.resize(kAnnouncedWords * static_cast<size_t>(ho_comm_world_size(comm_)));
+  ho::Status started = announced.gathered.begin(comm_, announced.mine, announced.all, timeout_ms_);
   if (!started.ok()) {
-    told_.pop_back();
+    announced_.pop_back();
   }
   return started;
 }
 
 ho::Status StepEnds::compare(const std::vector<uint64_t>& all) const {
-  for (size_t rank = 1; rank * kToldWords < all.size(); ++rank) {
-    const uint64_t* const theirs = &all[rank * kToldWords];
-    if (!std::equal(theirs, theirs + kToldWords, all.begin())) {
+  for (size_t rank = 1; rank * kAnnouncedWords < all.size(); ++rank) {
+    const uint64_t* const theirs = &all[rank * kAnnouncedWords];
+    if (!std::equal(theirs, theirs + kAnnouncedWords, all.begin())) {
       // Until all have found out: then whoever gives up takes nobody's answer away.
       static_cast<void>(barrier(comm_, timeout_ms_));
       return {ho::StatusCode::kMismatch,
-              text_of(0, all.data()) + ", " + text_of(rank, theirs) +
+              ending_text(0, all.data()) + ", " + ending_text(rank, theirs) +
                   "; all ranks must end a step by the same call after as many micro-batches"};
     }
   }
@@ -53,16 +53,16 @@ ho::Status StepEnds::compare(const std::vector<uint64_t>& all) const {
 }
 
 ho::Status StepEnds::take_first() {
-  const ho::Status ended = told_.front().gathered.join();
-  const std::vector<uint64_t> all = std::move(told_.front().all);
-  told_.pop_front();
+  const ho::Status ended = announced_.front().gathered.join();
+  const std::vector<uint64_t> all = std::move(announced_.front().all);
+  announced_.pop_front();
   HORING_TRY(ended.with_context("what each rank does after a micro-batch"));
   return compare(all);
 }
 
 ho::Status StepEnds::look() {
-  while (!told_.empty()) {
-    if (!told_.front().gathered.over()) {
+  while (!announced_.empty()) {
+    if (!announced_.front().gathered.over()) {
       return {};
     }
     // Another error ends the communicators of the step too, where it says what it kept from coming.
@@ -74,7 +74,7 @@ ho::Status StepEnds::look() {
 }
 
 ho::Status StepEnds::finish() {
-  while (!told_.empty()) {
+  while (!announced_.empty()) {
     HORING_TRY(take_first());
   }
   return {};

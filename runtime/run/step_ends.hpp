@@ -31,7 +31,7 @@ class StepEnds {
   // After so many micro-batches of the present step. Never blocks.
   [[nodiscard]] ho::Status tell(uint32_t micro_batches, Next next);
   // Whether answers are to come.
-  [[nodiscard]] bool waits() const { return !told_.empty(); }
+  [[nodiscard]] bool waits() const { return !announced_.empty(); }
   // kMismatch, on all ranks, where they do not do the same. What comes later than this call, and
   // what keeps it from coming, is left to others.
   [[nodiscard]] ho::Status look();
@@ -39,7 +39,7 @@ class StepEnds {
   [[nodiscard]] ho::Status finish();
 
  private:
-  struct Told {
+  struct Announced {
     std::array<uint64_t, 2> mine{};
     std::vector<uint64_t> all;
     GatheredValues gathered;  // goes first: it waits
@@ -50,7 +50,7 @@ class StepEnds {
 
   ho_comm* comm_;
   uint64_t timeout_ms_;
-  std::deque<Told> told_;
+  std::deque<Announced> announced_;
 };
 
 }  // namespace paro

@@ -8,7 +8,7 @@
 //   step()
 //
 // Collectives start at the first hook at which what they wait for has ended, in the plan's order on
-// each channel; the library moves them while the framework computes. A hook blocks only for what
+// each track; the library moves them while the framework computes. A hook blocks only for what
 // its own unit needs. Gradients are summed, never averaged on the way: the optimizer divides once,
 // by ranks, micro-batches and loss scale together.
 //
@@ -124,7 +124,7 @@ class StepRunner {
   // runner with the same units, groups, alignment, rule and parameter type, whatever its strategy.
   // Fails on all ranks, before anything has changed, where a rank has an error instead of a
   // snapshot, or one that does not fit.
-  [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& given, uint64_t timeout_ms = 0);
+  [[nodiscard]] ho::Status restore(const ho::Result<Snapshot>& input, uint64_t timeout_ms = 0);
   // Collective: another communicator of all ranks, numbered as they are.
   // `what` it is for, as the caller knows it.
   [[nodiscard]] ho::Result<OwnedComm> new_communicator(const char* what, uint64_t timeout_ms = 0);
@@ -170,7 +170,7 @@ class StepRunner {
  private:
   // A collective under way.
   struct Running {
-    Node node;
+    StepAction step_action;
     std::unique_ptr<Transfer> transfer;
     std::chrono::steady_clock::time_point since;
   };
@@ -193,22 +193,22 @@ class StepRunner {
   [[nodiscard]] ho::Status look_at_ends();
   // Blocks until it is over, and looks at ends meanwhile.
   [[nodiscard]] ho::Status wait_for(Transfer& transfer);
-  [[nodiscard]] ho::Status complete_what_is_over(Channel channel);
-  [[nodiscard]] ho::Status start(const Node& node);
+  [[nodiscard]] ho::Status complete_what_is_over(Track track);
+  [[nodiscard]] ho::Status start(const StepAction& step_action);
   [[nodiscard]] ho::Status start_agree(Transfer& transfer);
   [[nodiscard]] ho::Status complete(Running& running);
   // Blocks until it has ended, and what it comes after.
-  [[nodiscard]] ho::Status finish(Node node);
+  [[nodiscard]] ho::Status finish(StepAction step_action);
   // Ends what the micro-batches so far have set free, the same on every rank.
   [[nodiscard]] ho::Status settle();
-  void watch(const Node& node, std::chrono::steady_clock::time_point since) const;
-  [[nodiscard]] ho::Status break_with(const ho::Status& status, const Node& node);
+  void watch(const StepAction& step_action, std::chrono::steady_clock::time_point since) const;
+  [[nodiscard]] ho::Status break_with(const ho::Status& status, const StepAction& step_action);
 
   // hooks.cpp: a computation's begin and end.
   [[nodiscard]] ho::Result<UnitView> begin(Act act, uint32_t unit);
   [[nodiscard]] ho::Status end(Act act, uint32_t unit);
   [[nodiscard]] ho::Status expect(Act act, uint32_t unit, bool begins) const;
-  [[nodiscard]] UnitView view_of(const Node& node) const;
+  [[nodiscard]] UnitView view_of(const StepAction& step_action) const;
 
   // step.cpp: a step's end.
   // Collective, after the step's last micro-batch: ends the agreement, in which all ranks end the
@@ -233,7 +233,7 @@ class StepRunner {
   // Collective: an error of all ranks where one cannot read.
   [[nodiscard]] ho::Status may_read(const char* what,
                                     uint32_t unit,
-                                    uint64_t room,
+                                    uint64_t capacity,
                                     uint64_t UnitShape::*count);
   [[nodiscard]] ho::Status read(const char* what,
                                 uint32_t unit,
@@ -250,7 +250,7 @@ class StepRunner {
   NotFiniteRecord not_finite_;  // of the present step
   Loads loads_;
   std::unique_ptr<StepEnds> ends_;
-  std::array<std::deque<Running>, kChannelCount> running_;
+  std::array<std::deque<Running>, kTrackCount> running_;
   std::set<uint32_t> proved_;  // numbers of micro-batches
   uint64_t proofs_ = 0;
   bool packs_one_;

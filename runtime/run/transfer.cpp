@@ -18,7 +18,7 @@ Transfer::Leg& Transfer::new_leg(const Route& route,
   return *legs_.back();
 }
 
-ho::Result<std::byte*> Transfer::room_for(Leg& leg, uint64_t bytes) {
+ho::Result<std::byte*> Transfer::memory_for(Leg& leg, uint64_t bytes) {
   if (leg.route->merged) {
     return std::exchange(pack_, pack_ + bytes);
   }
@@ -34,7 +34,7 @@ ho::Result<std::byte*> Transfer::in_order(Leg& leg,
     return leg.targets.front().at(route.begin);
   }
   const uint64_t element = ho::size_bytes(sources.front().dtype());
-  HORING_ASSIGN(leg.packed, room_for(leg, route.count * element));
+  HORING_ASSIGN(leg.packed, memory_for(leg, route.count * element));
   std::byte* next = leg.packed + (all_parts ? 0 : route.own_offset * element);
   for (const BufferRange& part : all_parts ? route.parts : route.own) {
     const uint64_t bytes = part.range.count() * element;
@@ -81,15 +81,15 @@ ho::Status Transfer::gather(const std::vector<Route>& routes,
 }
 
 ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes,
-                                    std::span<const ElementView> places) {
-  const ho::DType dtype = places.front().dtype();
+                                    std::span<const ElementView> buffers_of_units) {
+  const ho::DType dtype = buffers_of_units.front().dtype();
   const uint64_t element = ho::size_bytes(dtype);
   for (const Route& route : routes) {
     if (route.over == nullptr) {
       continue;
     }
-    Leg& leg = new_leg(route, places, false);
-    HORING_ASSIGN(std::byte* const all, in_order(leg, places, true));
+    Leg& leg = new_leg(route, buffers_of_units, false);
+    HORING_ASSIGN(std::byte* const all, in_order(leg, buffers_of_units, true));
     HORING_TRY(route.over->begin_reduce_scatter(
         options_, dtype, all, all + route.own_offset * element, route.counts, leg.pending));
   }
@@ -97,17 +97,17 @@ ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes,
 }
 
 ho::Status Transfer::all_reduce(const std::vector<Route>& routes,
-                                std::span<const ElementView> places) {
-  const ho::DType dtype = places.front().dtype();
+                                std::span<const ElementView> buffers_of_units) {
+  const ho::DType dtype = buffers_of_units.front().dtype();
   for (const Route& route : routes) {
     if (route.over == nullptr) {
       continue;
     }
-    Leg& leg = new_leg(route, places, true);
+    Leg& leg = new_leg(route, buffers_of_units, true);
     // Every rank has all of it, so one buffer's elements may stay in their own order.
-    std::byte* all = places.front().at(route.begin);
+    std::byte* all = buffers_of_units.front().at(route.begin);
     if (route.merged) {
-      HORING_ASSIGN(all, in_order(leg, places, true));
+      HORING_ASSIGN(all, in_order(leg, buffers_of_units, true));
     }
     HORING_TRY(route.over->begin_all_reduce(options_, dtype, all, route.count, leg.pending));
   }

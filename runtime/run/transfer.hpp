@@ -52,10 +52,10 @@ class Transfer {
                                   const ElementView& to);
   // Sums in place: this rank's own parts are the sums afterwards, the rest is undefined.
   [[nodiscard]] ho::Status reduce_scatter(const std::vector<Route>& routes,
-                                          std::span<const ElementView> places);
+                                          std::span<const ElementView> buffers_of_units);
   // Sums of all elements, in place.
   [[nodiscard]] ho::Status all_reduce(const std::vector<Route>& routes,
-                                      std::span<const ElementView> places);
+                                      std::span<const ElementView> buffers_of_units);
   // Sums of a few numbers, in place.
   [[nodiscard]] ho::Status all_reduce(Collectives* over, double* values, size_t count);
 
@@ -83,7 +83,7 @@ class Transfer {
   };
   [[nodiscard]] Leg& new_leg(const Route& route, std::span<const ElementView> targets, bool whole);
   // Where a leg's packed message is put together.
-  [[nodiscard]] ho::Result<std::byte*> room_for(Leg& leg, uint64_t bytes);
+  [[nodiscard]] ho::Result<std::byte*> memory_for(Leg& leg, uint64_t bytes);
   // The bytes of a set in the order of its ranks: in the buffer itself, or packed.
   [[nodiscard]] ho::Result<std::byte*> in_order(Leg& leg,
                                                 std::span<const ElementView> sources,

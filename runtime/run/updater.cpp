@@ -50,9 +50,9 @@ Norm Updater::norm(const Shards& shards, double factor, NotFiniteRecord& not_fin
       }
       const uint64_t count = std::min(range.end, elements) - range.begin;
       const void* const sums = shards.units[u].sums.at(range.begin);
-      const NotFiniteMet met = shards.ledger.operations().norm(dtype, sums, count, factor, norm);
-      if (met.first) {
-        not_finite.note_sum(u, range.begin + *met.first, met.nan);
+      const NotFiniteMet found = shards.ledger.operations().norm(dtype, sums, count, factor, norm);
+      if (found.first) {
+        not_finite.note_sum(u, range.begin + *found.first, found.nan);
       }
     }
   }

@@ -18,13 +18,13 @@ const std::byte* element_at(ho::DType dtype, const void* values, uint64_t elemen
   return static_cast<const std::byte*>(values) + element * ho::size_bytes(dtype);
 }
 
-void note_not_finite(std::span<const float> block, uint64_t begin, NotFiniteMet& met) {
+void note_not_finite(std::span<const float> block, uint64_t begin, NotFiniteMet& found) {
   const auto finite = [](float value) { return std::isfinite(value); };
   const auto first = std::find_if_not(block.begin(), block.end(), finite);
-  if (!met.first) {
-    met.first = begin + static_cast<uint64_t>(first - block.begin());
+  if (!found.first) {
+    found.first = begin + static_cast<uint64_t>(first - block.begin());
   }
-  met.nan = met.nan || std::any_of(first, block.end(), [](float value) { return value != value; });
+  found.nan = found.nan || std::any_of(first, block.end(), [](float value) { return value != value; });
 }
 
 }  // namespace
@@ -57,17 +57,17 @@ void HostOperations::round_in_place(ho::DType dtype, void* address, uint64_t cou
 NotFiniteMet HostOperations::norm(
     ho::DType dtype, const void* values, uint64_t count, double factor, Norm& norm) const {
   Block block;  // NOLINT(cppcoreguidelines-pro-type-member-init): each part is written first
-  NotFiniteMet met;
+  NotFiniteMet found;
   for (uint64_t begin = 0; begin < count; begin += kBlockElements) {
     const std::span<float> part(block.data(), std::min(kBlockElements, count - begin));
     unscale(dtype, element_at(dtype, values, begin), factor, part);
     const Norm of_part = norm_of(part);
     if (of_part.not_finite > 0) {
-      note_not_finite(part, begin, met);
+      note_not_finite(part, begin, found);
     }
     norm += of_part;
   }
-  return met;
+  return found;
 }
 
 std::optional<NotFinite> HostOperations::first_not_finite(ho::DType dtype,

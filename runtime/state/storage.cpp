@@ -38,8 +38,8 @@ void Storage::round_to(ho::DType dtype) {
 
 std::byte* Storage::at(uint64_t element) const {
   auto after = std::upper_bound(
-      ranges_.begin(), ranges_.end(), element, [](uint64_t place, const Range& range) {
-        return place < range.begin;
+      ranges_.begin(), ranges_.end(), element, [](uint64_t element_index, const Range& range) {
+        return element_index < range.begin;
       });
   if (after == ranges_.begin()) {
     return nullptr;

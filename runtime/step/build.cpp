@@ -60,7 +60,7 @@ class Builder {
       if (count == 0 || from == Scope::kReplicated) {
         return;
       }
-      Action action{Act::kGather, phase, Channel::kGathers, home, micro_batch};
+      Action action{Act::kGather, phase, Track::kGathers, home, micro_batch};
       action.shared = home != unit;
       action.domain = gather_domain(from, Scope::kReplicated);
       action.content = content;
@@ -84,7 +84,7 @@ class Builder {
   }
 
   void forward(uint32_t unit, uint32_t micro_batch) {
-    Action action{Act::kForward, Phase::kForward, Channel::kCompute, unit, micro_batch};
+    Action action{Act::kForward, Phase::kForward, Track::kCompute, unit, micro_batch};
     action.after = gather(unit, micro_batch, Phase::kForward);
     const ActionId id = add(action);
     slots_.push_back(id);
@@ -97,7 +97,7 @@ class Builder {
   void backward(uint32_t unit, uint32_t micro_batch) {
     const bool trained = shape().units[home_of(shape().units, unit)].trained > 0;
     const bool splits = trained && strategy().gradients != Scope::kReplicated;
-    Action action{Act::kBackward, Phase::kBackward, Channel::kCompute, unit, micro_batch};
+    Action action{Act::kBackward, Phase::kBackward, Track::kCompute, unit, micro_batch};
     action.after = gather(unit, micro_batch, Phase::kBackward);
     if (splits && unit == buckets_[bucket_].front() && reductions_.size() >= kGradientBuffers) {
       action.after.push_back(reductions_[reductions_.size() - kGradientBuffers]);
@@ -155,7 +155,7 @@ class Builder {
   ActionId reduce(const Reduction& reduction, Phase phase, uint32_t micro_batch, ActionId after) {
     const Bucket& bucket = buckets_[bucket_];
     const uint32_t home = home_of(shape().units, bucket.front());
-    Action action{reduction.act, phase, Channel::kReductions, home, micro_batch};
+    Action action{reduction.act, phase, Track::kReductions, home, micro_batch};
     action.shared = is_shared(bucket);
     action.merged.assign(bucket.begin() + 1, bucket.end());
     action.domain = reduction.domain;
@@ -197,7 +197,7 @@ class Builder {
 
   void finish() {
     const uint32_t last_micro_batch = shape().micro_batches - 1;
-    Action agree{Act::kAgree, Phase::kSyncG, Channel::kReductions, 0, last_micro_batch};
+    Action agree{Act::kAgree, Phase::kSyncG, Track::kReductions, 0, last_micro_batch};
     agree.content = Content::kNorm;
     for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
       if (!is_shared(buckets_[bucket])) {
@@ -225,16 +225,14 @@ class Builder {
   }
 
   // A communicator's all-gathers are one sequence, also for the library: so the next step's run
-  // after sync-p's. Its channel starts in order, so the first one's waiting is enough.
+  // after sync-p's. Its track starts in order, so the first one's waiting is enough.
   void gather_after_syncs(Domain domain) {
-    const auto among = [domain](Channel channel) {
-      return [=](const Action& action) {
-        return action.channel == channel && action.domain == domain;
-      };
+    const auto among = [domain](Track track) {
+      return [=](const Action& action) { return action.track == track && action.domain == domain; };
     };
     auto& actions = plan_.actions;
-    const auto gather = std::find_if(actions.begin(), actions.end(), among(Channel::kGathers));
-    const auto sync = std::find_if(actions.rbegin(), actions.rend(), among(Channel::kSyncs));
+    const auto gather = std::find_if(actions.begin(), actions.end(), among(Track::kGathers));
+    const auto sync = std::find_if(actions.rbegin(), actions.rend(), among(Track::kSyncs));
     if (gather != actions.end() && sync != actions.rend()) {
       gather->after_previous.push_back(ActionId(static_cast<size_t>(actions.rend() - sync - 1)));
     }
@@ -242,13 +240,13 @@ class Builder {
 
   void update(uint32_t unit, ActionId agreed) {
     const uint32_t last_micro_batch = shape().micro_batches - 1;
-    Action update{Act::kUpdate, Phase::kUpdate, Channel::kCompute, unit, last_micro_batch};
+    Action update{Act::kUpdate, Phase::kUpdate, Track::kCompute, unit, last_micro_batch};
     update.after = {agreed};
     ready_[unit] = add(update);
     if (strategy().optimizer == strategy().parameters) {
       return;
     }
-    Action sync{Act::kGather, Phase::kSyncP, Channel::kSyncs, unit, last_micro_batch};
+    Action sync{Act::kGather, Phase::kSyncP, Track::kSyncs, unit, last_micro_batch};
     sync.domain = gather_domain(strategy().optimizer, strategy().parameters);
     sync.from = strategy().optimizer;
     sync.to = strategy().parameters;

@@ -18,7 +18,7 @@ class Timeline {
       : plan_(plan), count_(plan.actions.size()) {
     for (const Action& action : plan_.actions) {
       costs_.push_back(cost_of(action));
-      queues_[static_cast<size_t>(action.channel)].push_back(costs_.size() - 1);
+      queues_[static_cast<size_t>(action.track)].push_back(costs_.size() - 1);
     }
     ended_.assign(kSteps * count_, false);
   }
@@ -34,7 +34,7 @@ class Timeline {
 
   [[nodiscard]] double compute_s() const {
     double sum = 0;
-    for (const size_t id : queues_[static_cast<size_t>(Channel::kCompute)]) {
+    for (const size_t id : queues_[static_cast<size_t>(Track::kCompute)]) {
       sum += costs_[id].seconds;
     }
     return sum;
@@ -47,9 +47,9 @@ class Timeline {
     double left_s = 0;
   };
 
-  [[nodiscard]] bool ready(size_t node) const {
-    const Action& action = plan_.actions[node % count_];
-    const size_t step = node / count_;
+  [[nodiscard]] bool ready(size_t step_action) const {
+    const Action& action = plan_.actions[step_action % count_];
+    const size_t step = step_action / count_;
     const auto over = [&](size_t at, const std::vector<ActionId>& ids) {
       return std::all_of(
           ids.begin(), ids.end(), [&](ActionId id) { return ended_[at * count_ + id.at()]; });
@@ -58,27 +58,28 @@ class Timeline {
   }
 
   void start_what_can() {
-    for (size_t c = 0; c < kChannelCount; ++c) {
-      Progress& channel = channels_[c];
+    for (size_t c = 0; c < kTrackCount; ++c) {
+      Progress& track = tracks_[c];
       const auto& queue = queues_[c];
-      if (channel.running || channel.next == queue.size() * kSteps) {
+      if (track.running || track.next == queue.size() * kSteps) {
         continue;
       }
-      const size_t node = channel.next / queue.size() * count_ + queue[channel.next % queue.size()];
-      if (ready(node)) {
-        ++channel.next;
-        channel.running = node;
-        channel.left_s = costs_[node % count_].seconds;
+      const size_t step_action =
+          track.next / queue.size() * count_ + queue[track.next % queue.size()];
+      if (ready(step_action)) {
+        ++track.next;
+        track.running = step_action;
+        track.left_s = costs_[step_action % count_].seconds;
       }
     }
   }
 
-  [[nodiscard]] double rate(const Progress& channel) const {
-    const Link link = costs_[*channel.running % count_].link;
+  [[nodiscard]] double rate(const Progress& track) const {
+    const Link link = costs_[*track.running % count_].link;
     if (link == Link::kNone) {
       return 1;
     }
-    const auto sharers = std::count_if(channels_.begin(), channels_.end(), [&](const auto& other) {
+    const auto sharers = std::count_if(tracks_.begin(), tracks_.end(), [&](const auto& other) {
       return other.running && costs_[*other.running % count_].link == link;
     });
     return 1.0 / static_cast<double>(sharers);
@@ -87,44 +88,44 @@ class Timeline {
   // To the next end of an action; false when nothing runs.
   bool advance() {
     double shortest = std::numeric_limits<double>::infinity();
-    std::array<double, kChannelCount> rates{};
-    for (size_t c = 0; c < kChannelCount; ++c) {
-      if (channels_[c].running) {
-        rates[c] = rate(channels_[c]);
-        shortest = std::min(shortest, channels_[c].left_s / rates[c]);
+    std::array<double, kTrackCount> rates{};
+    for (size_t c = 0; c < kTrackCount; ++c) {
+      if (tracks_[c].running) {
+        rates[c] = rate(tracks_[c]);
+        shortest = std::min(shortest, tracks_[c].left_s / rates[c]);
       }
     }
     if (shortest == std::numeric_limits<double>::infinity()) {
       return false;
     }
     now_s_ += shortest;
-    for (size_t c = 0; c < kChannelCount; ++c) {
-      Progress& channel = channels_[c];
-      if (!channel.running) {
+    for (size_t c = 0; c < kTrackCount; ++c) {
+      Progress& track = tracks_[c];
+      if (!track.running) {
         continue;
       }
-      const bool over = channel.left_s / rates[c] <= shortest;
-      channel.left_s -= shortest * rates[c];
+      const bool over = track.left_s / rates[c] <= shortest;
+      track.left_s -= shortest * rates[c];
       if (over) {
-        end(*channel.running);
-        channel.running.reset();
+        end(*track.running);
+        track.running.reset();
       }
     }
     return true;
   }
 
-  void end(size_t node) {
-    ended_[node] = true;
-    if (plan_.actions[node % count_].channel == Channel::kCompute) {
-      compute_ended_[node / count_] = now_s_;
+  void end(size_t step_action) {
+    ended_[step_action] = true;
+    if (plan_.actions[step_action % count_].track == Track::kCompute) {
+      compute_ended_[step_action / count_] = now_s_;
     }
   }
 
   const StepPlan& plan_;
   size_t count_;
   std::vector<ActionCost> costs_;
-  std::array<std::vector<size_t>, kChannelCount> queues_;
-  std::array<Progress, kChannelCount> channels_;
+  std::array<std::vector<size_t>, kTrackCount> queues_;
+  std::array<Progress, kTrackCount> tracks_;
   std::vector<bool> ended_;
   std::array<double, kSteps> compute_ended_{};
   double now_s_ = 0;

@@ -1,6 +1,6 @@
 // How long a step takes when everything that may overlap does. Pure.
 //
-// The plan's channels run its actions at once. Collectives that use the same link at the same
+// The plan's tracks run its actions at once. Collectives that use the same link at the same
 // time share it: each gets an equal part of its rate. Steps follow one another, so that sync-p of
 // one overlaps the forward pass of the next; the result is a step in the middle.
 #pragma once

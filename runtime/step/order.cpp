@@ -20,7 +20,7 @@ enum class Store : uint8_t {
 using Buffer = std::pair<Store, uint32_t>;
 
 struct Access {
-  size_t node;
+  size_t step_action;
   bool writes;
 };
 
@@ -64,18 +64,18 @@ class Orders {
            action.act == Act::kReduceScatter;
   }
 
-  void inherit(size_t node, size_t earlier) {
+  void inherit(size_t step_action, size_t earlier) {
     for (size_t w = 0; w < words_; ++w) {
-      before_[node][w] |= before_[earlier][w];
+      before_[step_action][w] |= before_[earlier][w];
     }
   }
 
   void relate(size_t step, size_t id) {
-    const size_t node = step * count_ + id;
+    const size_t step_action = step * count_ + id;
     const Action& action = plan_.actions[id];
     const auto follows = [&](size_t earlier) {
-      inherit(node, earlier);
-      before_[node][earlier / 64] |= uint64_t{1} << (earlier % 64);
+      inherit(step_action, earlier);
+      before_[step_action][earlier / 64] |= uint64_t{1} << (earlier % 64);
     };
     for (const ActionId earlier : action.after) {
       follows(step * count_ + earlier.at());
@@ -85,54 +85,56 @@ class Orders {
         follows((step - 1) * count_ + earlier.at());
       }
     }
-    // A channel starts in order: what its last start waited for has ended. Computations also end
+    // A track starts in order: what its last start waited for has ended. Computations also end
     // before the next one starts.
-    size_t& last = last_[static_cast<size_t>(action.channel)];
+    size_t& last = last_[static_cast<size_t>(action.track)];
     if (last != kNone) {
-      inherit(node, last);
-      if (action.channel == Channel::kCompute) {
+      inherit(step_action, last);
+      if (action.track == Track::kCompute) {
         follows(last);
       }
     }
-    last = node;
+    last = step_action;
   }
 
   [[nodiscard]] bool ordered(size_t earlier, size_t later) const {
     return (before_[later][earlier / 64] >> (earlier % 64) & 1U) != 0;
   }
 
-  [[nodiscard]] ho::Status touch(size_t node, Buffer buffer, bool writes) {
+  [[nodiscard]] ho::Status touch(size_t step_action, Buffer buffer, bool writes) {
     for (const Access& other : accesses_[buffer]) {
-      if ((writes || other.writes) && other.node != node && !ordered(other.node, node)) {
+      if ((writes || other.writes) && other.step_action != step_action &&
+          !ordered(other.step_action, step_action)) {
         return {ho::StatusCode::kInternal,
                 "step plan " + letters(plan_.shape.strategy) + ": nothing orders action " +
-                    std::to_string(other.node % count_) + " (" +
-                    describe(plan_, plan_.actions[other.node % count_]) + ") and action " +
-                    std::to_string(node % count_) + " (" +
-                    describe(plan_, plan_.actions[node % count_]) + "), which use one buffer"};
+                    std::to_string(other.step_action % count_) + " (" +
+                    to_string(plan_, plan_.actions[other.step_action % count_]) + ") and action " +
+                    std::to_string(step_action % count_) + " (" +
+                    to_string(plan_, plan_.actions[step_action % count_]) +
+                    "), which use one buffer"};
       }
     }
-    accesses_[buffer].push_back({node, writes});
+    accesses_[buffer].push_back({step_action, writes});
     return {};
   }
 
-  [[nodiscard]] ho::Status reduce(size_t node, const Buffer& output, const Over& over) {
-    const Action& action = plan_.actions[node % count_];
+  [[nodiscard]] ho::Status reduce(size_t step_action, const Buffer& output, const Over& over) {
+    const Action& action = plan_.actions[step_action % count_];
     if (is_reduction(action)) {
-      HORING_TRY(touch(node, output, false));
+      HORING_TRY(touch(step_action, output, false));
     }
     if (is_merged(action)) {
-      HORING_TRY(touch(node, {Store::kPack, over.merged % kPackBuffers}, true));
+      HORING_TRY(touch(step_action, {Store::kPack, over.merged % kPackBuffers}, true));
     }
     for (const uint32_t unit : units_of(action)) {
-      HORING_TRY(touch(node, {Store::kSum, unit}, true));
+      HORING_TRY(touch(step_action, {Store::kSum, unit}, true));
     }
     return {};
   }
 
-  [[nodiscard]] ho::Status access(size_t node, const Over& over) {
+  [[nodiscard]] ho::Status access(size_t step_action, const Over& over) {
     const StepShape& shape = plan_.shape;
-    const Action& action = plan_.actions[node % count_];
+    const Action& action = plan_.actions[step_action % count_];
     const uint32_t gather_buffer = over.slots % (shape.prefetch + 1);
     const Buffer gathered{Store::kGathered, gather_buffer};
     const Buffer gathered_frozen{Store::kGatheredFrozen, gather_buffer};
@@ -143,39 +145,39 @@ class Orders {
     switch (action.act) {
       case Act::kForward:
       case Act::kBackward:
-        HORING_TRY(touch(node, gathered, false));
-        HORING_TRY(touch(node, gathered_frozen, false));
+        HORING_TRY(touch(step_action, gathered, false));
+        HORING_TRY(touch(step_action, gathered_frozen, false));
         if (shape.strategy.parameters == Scope::kReplicated) {
-          HORING_TRY(touch(node, parameters, false));
+          HORING_TRY(touch(step_action, parameters, false));
         }
         if (action.act == Act::kBackward && shape.units[home].trained > 0) {
           const bool own = shape.strategy.gradients == Scope::kReplicated;
-          HORING_TRY(touch(node, own ? sum : output, true));
+          HORING_TRY(touch(step_action, own ? sum : output, true));
         }
         return {};
       case Act::kGather:
         if (action.phase == Phase::kSyncP) {
-          return touch(node, parameters, true);
+          return touch(step_action, parameters, true);
         }
         if (action.content == Content::kFrozen) {
-          return touch(node, gathered_frozen, true);
+          return touch(step_action, gathered_frozen, true);
         }
-        HORING_TRY(touch(node, parameters, false));
-        return touch(node, gathered, true);
+        HORING_TRY(touch(step_action, parameters, false));
+        return touch(step_action, gathered, true);
       case Act::kReduceScatter:
       case Act::kAllReduce:
-        return reduce(node, output, over);
+        return reduce(step_action, output, over);
       case Act::kAgree:
         for (uint32_t u = 0; u < shape.units.size(); ++u) {
-          HORING_TRY(touch(node, {Store::kSum, u}, false));
+          HORING_TRY(touch(step_action, {Store::kSum, u}, false));
         }
         return {};
       case Act::kUpdate:
         break;
     }
-    HORING_TRY(touch(node, sum, true));
-    HORING_TRY(touch(node, {Store::kMaster, action.unit}, true));
-    return touch(node, parameters, true);
+    HORING_TRY(touch(step_action, sum, true));
+    HORING_TRY(touch(step_action, {Store::kMaster, action.unit}, true));
+    return touch(step_action, parameters, true);
   }
 
   static constexpr size_t kNone = SIZE_MAX;
@@ -183,7 +185,7 @@ class Orders {
   size_t count_;
   size_t words_;
   std::vector<std::vector<uint64_t>> before_;  // by node: the nodes that end before it starts
-  std::array<size_t, kChannelCount> last_{};   // by channel: its last node, or kNone
+  std::array<size_t, kTrackCount> last_{};     // by track: its last node, or kNone
   std::map<Buffer, std::vector<Access>> accesses_;
 };
 

@@ -26,11 +26,12 @@ std::vector<GlobalRank> world_order(const ho::GroupMap& groups) {
   }
   std::sort(order.begin(), order.end(), [&](GlobalRank a, GlobalRank b) {
     // l / m of one against l / m of the other, without fractions.
-    const auto place = [&](GlobalRank rank, GlobalRank other) {
+    const auto closeness = [&](GlobalRank rank, GlobalRank other) {
       return uint64_t{groups.group_rank_of(rank).value()} *
              groups.group_size(groups.group_of(other));
     };
-    return std::pair(place(a, b), groups.group_of(a)) < std::pair(place(b, a), groups.group_of(b));
+    return std::pair(closeness(a, b), groups.group_of(a)) <
+           std::pair(closeness(b, a), groups.group_of(b));
   });
   return order;
 }

@@ -9,7 +9,7 @@ constexpr ho::Names<7> kActs{
 constexpr ho::Names<3> kDomains{"intra", "inter", "world"};
 constexpr ho::Names<4> kContents{"parameters", "frozen parameters", "gradients", "norm and flags"};
 constexpr ho::Names<5> kPhases{"forward", "backward", "sync-g", "update", "sync-p"};
-constexpr ho::Names<kChannelCount> kChannels{"compute", "gathers", "reductions", "syncs"};
+constexpr ho::Names<kTrackCount> kTracks{"compute", "gathers", "reductions", "syncs"};
 
 std::string list(std::string_view title, const std::vector<ActionId>& ids) {
   std::string text;
@@ -69,11 +69,11 @@ std::string_view to_string(Phase phase) {
   return ho::name_in(kPhases, phase);
 }
 
-std::string_view to_string(Channel channel) {
-  return ho::name_in(kChannels, channel);
+std::string_view to_string(Track track) {
+  return ho::name_in(kTracks, track);
 }
 
-std::string describe(const StepPlan& plan, const Action& action) {
+std::string to_string(const StepPlan& plan, const Action& action) {
   std::string text(to_string(action.act));
   if (action.act == Act::kAgree) {
     return text + " on norm and flags, world";
@@ -108,8 +108,8 @@ std::string print(const StepPlan& plan) {
       std::to_string(plan.actions.size()) + " actions\n";
   for (size_t id = 0; id < plan.actions.size(); ++id) {
     const Action& action = plan.actions[id];
-    text += std::to_string(id) + " [" + std::string(to_string(action.channel)) + "] " +
-            describe(plan, action) + list("after", action.after) +
+    text += std::to_string(id) + " [" + std::string(to_string(action.track)) + "] " +
+            to_string(plan, action) + list("after", action.after) +
             list("after the previous step's", action.after_previous) + "\n";
   }
   return text;

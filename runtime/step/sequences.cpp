@@ -28,31 +28,31 @@ class Starts {
   }
 
   [[nodiscard]] ho::Status check() const {
-    for (const auto& [sequence, by_channel] : sequences_) {
-      HORING_TRY(check(by_channel));
+    for (const auto& [sequence, by_track] : sequences_) {
+      HORING_TRY(check(by_track));
     }
     return {};
   }
 
  private:
-  using ByChannel = std::array<std::vector<size_t>, kChannelCount>;
-  struct Node {
-    size_t channel = 0;
-    size_t place = 0;  // on its channel
-    // By channel: as many have started before. A channel starts in order, so they are its first.
-    std::array<size_t, kChannelCount> before{};
+  using ByTrack = std::array<std::vector<size_t>, kTrackCount>;
+  struct StepAction {
+    size_t track = 0;
+    size_t index = 0;  // on its track
+    // By track: as many have started before. A track starts in order, so they are its first.
+    std::array<size_t, kTrackCount> before{};
   };
 
   void relate(size_t step, size_t id) {
     const Action& action = plan_.actions[id];
-    Node node{static_cast<size_t>(action.channel), 0, {}};
-    node.place = started_[node.channel].size();
+    StepAction step_action{static_cast<size_t>(action.track), 0, {}};
+    step_action.index = started_[step_action.track].size();
     const auto follows = [&](size_t earlier) {
-      const Node& start = nodes_[earlier];
-      for (size_t c = 0; c < kChannelCount; ++c) {
-        node.before[c] = std::max(node.before[c], start.before[c]);
+      const StepAction& start = step_actions_[earlier];
+      for (size_t c = 0; c < kTrackCount; ++c) {
+        step_action.before[c] = std::max(step_action.before[c], start.before[c]);
       }
-      node.before[start.channel] = std::max(node.before[start.channel], start.place + 1);
+      step_action.before[start.track] = std::max(step_action.before[start.track], start.index + 1);
     };
     for (const ActionId earlier : action.after) {
       follows(step * count_ + earlier.at());
@@ -62,20 +62,20 @@ class Starts {
         follows((step - 1) * count_ + earlier.at());
       }
     }
-    if (node.place > 0) {
-      follows(started_[node.channel].back());
+    if (step_action.index > 0) {
+      follows(started_[step_action.track].back());
     }
-    const size_t number = nodes_.size();
+    const size_t number = step_actions_.size();
     if (is_collective(action.act)) {
-      sequences_[sequence_of(action)][node.channel].push_back(number);
+      sequences_[sequence_of(action)][step_action.track].push_back(number);
     }
-    started_[node.channel].push_back(number);
-    nodes_.push_back(node);
+    started_[step_action.track].push_back(number);
+    step_actions_.push_back(step_action);
   }
 
-  [[nodiscard]] ho::Status check(const ByChannel& by_channel) const {
-    for (const std::vector<size_t>& ones : by_channel) {
-      for (const std::vector<size_t>& others : by_channel) {
+  [[nodiscard]] ho::Status check(const ByTrack& by_track) const {
+    for (const std::vector<size_t>& ones : by_track) {
+      for (const std::vector<size_t>& others : by_track) {
         if (&others != &ones) {
           HORING_TRY(check(ones, others));
         }
@@ -84,16 +84,16 @@ class Starts {
     return {};
   }
 
-  // Two channels' actions of one sequence, each in its order.
+  // Two tracks' actions of one sequence, each in its order.
   [[nodiscard]] ho::Status check(const std::vector<size_t>& ones,
                                  const std::vector<size_t>& others) const {
     for (const size_t one : ones) {
       // The first of the others that need not start before it has to start after it.
       const auto later = std::partition_point(others.begin(), others.end(), [&](size_t other) {
-        return nodes_[other].place < nodes_[one].before[nodes_[other].channel];
+        return step_actions_[other].index < step_actions_[one].before[step_actions_[other].track];
       });
       if (later != others.end() &&
-          nodes_[*later].before[nodes_[one].channel] <= nodes_[one].place) {
+          step_actions_[*later].before[step_actions_[one].track] <= step_actions_[one].index) {
         return {ho::StatusCode::kInternal,
                 "step plan " + letters(plan_.shape.strategy) + ": ranks could start " + name(one) +
                     " and " + name(*later) +
@@ -103,17 +103,17 @@ class Starts {
     return {};
   }
 
-  [[nodiscard]] std::string name(size_t node) const {
-    return "action " + std::to_string(node % count_) + " of step " +
-           std::to_string(node / count_ + 1) + " (" +
-           describe(plan_, plan_.actions[node % count_]) + ")";
+  [[nodiscard]] std::string name(size_t step_action) const {
+    return "action " + std::to_string(step_action % count_) + " of step " +
+           std::to_string(step_action / count_ + 1) + " (" +
+           to_string(plan_, plan_.actions[step_action % count_]) + ")";
   }
 
   const StepPlan& plan_;
   size_t count_;
-  std::vector<Node> nodes_;
-  ByChannel started_;
-  std::map<Sequence, ByChannel> sequences_;
+  std::vector<StepAction> step_actions_;
+  ByTrack started_;
+  std::map<Sequence, ByTrack> sequences_;
 };
 
 }  // namespace

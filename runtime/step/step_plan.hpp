@@ -1,11 +1,11 @@
 // What one training step does, and in which order. Pure.
 //
-// A plan is a list of actions, the same on every rank. Four channels carry them out at once:
+// A plan is a list of actions, the same on every rank. Four tracks carry them out at once:
 // computation, gathers, reductions, and the gathers of sync-p, which the next step's gathers need
 // not wait for. Each starts its actions in the order of the list; the
-// collectives of a channel may be under way together, computations never are. An action starts when
+// collectives of a track may be under way together, computations never are. An action starts when
 // the actions that it waits for have ended: in this step (`after`) and in the one before
-// (`after_previous`). Two channels are at different places on different ranks, but ranks must start
+// (`after_previous`). Two tracks are at different places on different ranks, but ranks must start
 // collectives of one communicator in one order. So where sync-p and the next step's gathers have
 // one communicator (a domain is one, or a set of them), the gathers do wait.
 //
@@ -66,15 +66,15 @@ enum class Content : uint8_t {
 
 enum class Phase : uint8_t { kForward, kBackward, kSyncG, kUpdate, kSyncP };
 
-enum class Channel : uint8_t { kCompute, kGathers, kReductions, kSyncs };
-inline constexpr size_t kChannelCount = 4;
+enum class Track : uint8_t { kCompute, kGathers, kReductions, kSyncs };
+inline constexpr size_t kTrackCount = 4;
 
 using ActionId = ho::Index<struct ActionIdSpace>;  // of StepPlan::actions
 
 struct Action {
   Act act = Act::kForward;
   Phase phase = Phase::kForward;
-  Channel channel = Channel::kCompute;
+  Track track = Track::kCompute;
   // Of computations the unit that computes, of all others the one whose state it is (home_of()).
   // Unused by kAgree.
   uint32_t unit = 0;
@@ -121,11 +121,11 @@ struct StepPlan {
 [[nodiscard]] std::string_view to_string(Domain domain);
 [[nodiscard]] std::string_view to_string(Content content);
 [[nodiscard]] std::string_view to_string(Phase phase);
-[[nodiscard]] std::string_view to_string(Channel channel);
+[[nodiscard]] std::string_view to_string(Track track);
 
 // "reduce_scatter gradients N->I intra, unit 3 (head), backward of micro-batch 1"; a bucket's are
 // "units 3,2,1 (head to embedding)"
-[[nodiscard]] std::string describe(const StepPlan& plan, const Action& action);
+[[nodiscard]] std::string to_string(const StepPlan& plan, const Action& action);
 // One line per action, with what it waits for.
 [[nodiscard]] std::string print(const StepPlan& plan);
 

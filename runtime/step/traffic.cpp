@@ -32,8 +32,8 @@ uint64_t without_rail(const Participants& set, const ho::GroupMap& nodes) {
   }
   uint64_t count = 0;
   for (const auto& [node, here] : members) {
-    for (size_t place = rails; place < here.size() && members.size() > 1; ++place) {
-      count += set.parts[here[place]];
+    for (size_t local = rails; local < here.size() && members.size() > 1; ++local) {
+      count += set.parts[here[local]];
     }
   }
   return count;

@@ -95,7 +95,7 @@ class Run {
       for (const Action& action : plan_.actions) {
         if (ho::Status status = run(action); !status.ok()) {
           return status.with_context("step plan " + letters(plan_.shape.strategy) + " on " +
-                                     groups_.to_string() + ": " + describe(plan_, action));
+                                     groups_.to_string() + ": " + to_string(plan_, action));
         }
       }
     }

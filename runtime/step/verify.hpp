@@ -9,7 +9,7 @@
 //  - each parameter's gradient is exactly once in the norm, on a rank that has its sum;
 //  - at the end every copy of every parameter has seen every update.
 // Then no two actions that may run at the same time use a buffer that one of them writes: so what
-// holds in the order of the list holds in every order. And actions of different channels that one
+// holds in the order of the list holds in every order. And actions of different tracks that one
 // communicator takes as one sequence start in one order on all ranks, whatever their speed: else it
 // would match one rank's collective with another one of its peer.
 #pragma once

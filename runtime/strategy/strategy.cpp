@@ -12,8 +12,8 @@ namespace {
 using enum Scope;
 
 struct KnownName {
-  std::string_view key;    // lower case, letters and digits only
-  std::string_view shown;  // "" for a second spelling
+  std::string_view key;     // lower case, letters and digits only
+  std::string_view listed;  // "" for a second spelling
   Strategy strategy;
 };
 
@@ -75,13 +75,13 @@ ho::Status too_wide(const Strategy& strategy, std::string_view state, Scope scop
       "strategy " + triple + ": the optimizer state is held by " +
       (strategy.optimizer == kReplicated ? "every rank" : "a group") + " (" +
       letter(strategy.optimizer) + ") but the " + std::string(state) + " are " +
-      std::string(describe(scope)) + " (" + letter(scope) +
+      std::string(to_string(scope)) + " (" + letter(scope) +
       "); the optimizer state must be split at least as finely as the parameters and as the "
       "gradients");
 }
 
 ho::Status unknown(std::string_view text) {
-  constexpr size_t kShown = 32;  // of what may be a whole file
+  constexpr size_t kMaxText = 32;  // of what may be a whole file
   std::string known;
   for (const Strategy& strategy : all_strategies()) {
     known += (known.empty() ? "" : " ") + letters(strategy);
@@ -90,8 +90,8 @@ ho::Status unknown(std::string_view text) {
   for (const KnownName& name : kKnown) {
     names += (names.empty() ? "" : " ") + std::string(name.key);
   }
-  return ho::invalid("unknown strategy '" + std::string(text.substr(0, kShown)) +
-                     (text.size() > kShown ? "...'" : "'") +
+  return ho::invalid("unknown strategy '" + std::string(text.substr(0, kMaxText)) +
+                     (text.size() > kMaxText ? "...'" : "'") +
                      ": takes three letters for parameters, "
                      "gradients and optimizer state (" +
                      known + "), or a name (" + names + ")");
@@ -104,7 +104,7 @@ char letter(Scope scope) {
   return kLetters.at(static_cast<size_t>(scope));
 }
 
-std::string_view describe(Scope scope) {
+std::string_view to_string(Scope scope) {
   constexpr ho::Names<3> kTexts{"on every rank", "split inside the group", "split over all ranks"};
   return ho::name_in(kTexts, scope);
 }
@@ -160,8 +160,8 @@ const std::array<Strategy, kStrategyCount>& all_strategies() {
 std::vector<std::string_view> known_as(const Strategy& strategy) {
   std::vector<std::string_view> names;
   for (const KnownName& name : kKnown) {
-    if (name.strategy == strategy && !name.shown.empty()) {
-      names.push_back(name.shown);
+    if (name.strategy == strategy && !name.listed.empty()) {
+      names.push_back(name.listed);
     }
   }
   return names;

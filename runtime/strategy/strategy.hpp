@@ -26,7 +26,7 @@ enum class Scope : uint8_t {
 
 [[nodiscard]] char letter(Scope scope);
 // "every rank", "split inside the group", "split over all ranks"
-[[nodiscard]] std::string_view describe(Scope scope);
+[[nodiscard]] std::string_view to_string(Scope scope);
 
 struct Strategy {
   Scope parameters = Scope::kReplicated;

@@ -29,7 +29,7 @@ struct Variable {
   std::string_view name;
   std::string_view default_value;  // "" = unset
   std::string_view meaning;        // one or two sentences; unit included
-  bool must_agree;                 // all ranks of a job must have the same value
+  bool must_match;                 // all ranks of a job must have the same value
   std::optional<Range> range{};    // nothing: not a number
 };
 
@@ -41,8 +41,8 @@ inline constexpr Variable kLogLevel{"HORING_LOG_LEVEL", "warn", "Least severe le
 inline constexpr Variable kJobKey{"HORING_JOB_KEY", "", "Job secret, at least 16 characters; every connection of the job proves it. Without one only loopback is accepted.", false};
 inline constexpr Variable kJobKeyFile{"HORING_JOB_KEY_FILE", "", "File that holds the job secret, readable by its owner only; used where HORING_JOB_KEY is not set.", false};
 inline constexpr Variable kAllowUnauthenticated{"HORING_ALLOW_UNAUTHENTICATED", "0", "1 accepts connections from other hosts without a job key. Anyone who can reach the ports can then join or disturb the job.", true};
-inline constexpr Variable kRendezvous{"HORING_RENDEZVOUS", "", "Where the ranks meet: tcp://HOST:PORT (rank 0 listens there) or file:///PATH (on a file system that all ranks share). Default: from MASTER_ADDR and MASTER_PORT or the launcher's variables.", false};
-inline constexpr Variable kJobId{"HORING_JOB_ID", "", "Any text that all ranks of a job have in common and no other job has. A rank with another one is refused when ranks meet. Without it the launcher's are compared: TORCHELASTIC_RUN_ID, SLURM_JOB_ID and SLURM_STEP_ID, PMIX_NAMESPACE, PMI_JOBID.", true};
+inline constexpr Variable kRendezvous{"HORING_RENDEZVOUS", "", "Where the ranks find each other: tcp://HOST:PORT (rank 0 listens there) or file:///PATH (on a file system that all ranks share). Default: from MASTER_ADDR and MASTER_PORT or the launcher's variables.", false};
+inline constexpr Variable kJobId{"HORING_JOB_ID", "", "Any text that all ranks of a job have in common and no other job has. A rank with another one is refused when ranks find each other. Without it the launcher's are compared: TORCHELASTIC_RUN_ID, SLURM_JOB_ID and SLURM_STEP_ID, PMIX_NAMESPACE, PMI_JOBID.", true};
 inline constexpr Variable kHostId{"HORING_HOST_ID", "", "Overrides the host identity that ranks are grouped by; ranks with equal values form one group.", false};
 inline constexpr Variable kGroupFile{"HORING_GROUP_FILE", "", "JSON file that maps host names to groups (for example by switch): {\"groups\": [[\"node1\", \"node2\"], [\"node3\"]]}.", false};
 inline constexpr Variable kSocketIfname{"HORING_SOCKET_IFNAME", "", "Interfaces that may be rails, in NCCL's syntax: a list of prefixes (eth,ib), =exact names (=eth0,eth1) or ^excluded prefixes (^docker,lo).", false};
@@ -53,7 +53,7 @@ inline constexpr Variable kPieceBytes{"HORING_PIECE_BYTES", "0", "Bytes of a chu
 inline constexpr Variable kDirectMaxBytes{"HORING_DIRECT_MAX_BYTES", "8192", "Largest total size in bytes for which auto chooses the direct algorithm.", true, Range{.least = 0, .most = 1073741824}};
 inline constexpr Variable kScratchBytes{"HORING_SCRATCH_BYTES", "16777216", "Most bytes of partial sums that a rank keeps per channel, four times as many where ranks have devices; larger operations run in windows.", true, Range{.least = 65536, .most = 68719476736}};
 inline constexpr Variable kTimeoutMs{"HORING_TIMEOUT_MS", "600000", "Default deadline of an operation in milliseconds.", false, Range{.least = 1, .most = kLongestMs}};
-inline constexpr Variable kConnectTimeoutMs{"HORING_CONNECT_TIMEOUT_MS", "60000", "Deadline for the ranks to meet, for what they then set up together, and for opening a connection, in milliseconds each.", false, Range{.least = 1, .most = kLongestMs}};
+inline constexpr Variable kConnectTimeoutMs{"HORING_CONNECT_TIMEOUT_MS", "60000", "Deadline for the ranks to find each other, for what they then set up together, and for opening a connection, in milliseconds each.", false, Range{.least = 1, .most = kLongestMs}};
 inline constexpr Variable kPortRange{"HORING_PORT_RANGE", "", "Ports, as FIRST-LAST, for every TCP listener whose port is not named otherwise, where a firewall lets only these through: one per communicator on each rank, one more on rank 0, and under NCCL one per connection that is being made. UCX's own listeners take UCX_TCP_PORT_RANGE. Default: the kernel chooses.", false};
 inline constexpr Variable kTcpStreams{"HORING_TCP_STREAMS", "1", "TCP connections per rail neighbour; more than one where a single one cannot fill the link.", true, Range{.least = 1, .most = 16}};
 inline constexpr Variable kTcpMaxConnections{"HORING_TCP_MAX_CONNECTIONS", "256", "Most data connections that a rank keeps open; idle ones are closed first.", false, Range{.least = 2, .most = 65536}};

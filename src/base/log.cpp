@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/env.hpp"
+#include "base/escaped.hpp"
 #include "base/logger.hpp"
-#include "base/shown.hpp"
 
 namespace ho {
 namespace {
@@ -45,7 +45,7 @@ std::shared_ptr<spdlog::logger> make_logger() {
   if (unknown) {
     made->warn("{}={}: takes trace, debug, info, warn, error or off; using warn",
                env::kLogLevel.name,
-               shown(wanted));
+               escaped(wanted));
   }
   made->flush_on(spdlog::level::trace);
   return made;

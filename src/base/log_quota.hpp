@@ -27,11 +27,11 @@ class LogQuota {
   [[nodiscard]] std::optional<uint64_t> take(int64_t now_ns) {
     if (first_left_ > 0) {
       --first_left_;
-    } else if (now_ns - told_ns_ < interval_ns_) {
+    } else if (now_ns - logged_ns_ < interval_ns_) {
       ++left_out_;
       return std::nullopt;
     }
-    told_ns_ = now_ns;
+    logged_ns_ = now_ns;
     const uint64_t left_out = left_out_;
     left_out_ = 0;
     return left_out;
@@ -45,7 +45,7 @@ class LogQuota {
  private:
   uint32_t first_left_;
   int64_t interval_ns_;
-  int64_t told_ns_ = 0;
+  int64_t logged_ns_ = 0;
   uint64_t left_out_ = 0;
 };
 

@@ -12,8 +12,8 @@ namespace ho {
 namespace {
 
 Status refused(std::string_view what, std::string_view text, std::string_view takes) {
-  constexpr size_t kShownBytes = 64;
-  return invalid(fmt::format("{} '{}': takes {}", what, text.substr(0, kShownBytes), takes));
+  constexpr size_t kMaxTextBytes = 64;
+  return invalid(fmt::format("{} '{}': takes {}", what, text.substr(0, kMaxTextBytes), takes));
 }
 
 struct Amount {

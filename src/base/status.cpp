@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/escaped.hpp"
 #include "base/names.hpp"
-#include "base/shown.hpp"
 
 namespace ho {
 

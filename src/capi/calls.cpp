@@ -53,9 +53,9 @@ Status check_report(const ho_op_report* report) {
   return {};
 }
 
-Result<CallOptions> call_options(const ho_call_options* given) {
+Result<CallOptions> call_options(const ho_call_options* input) {
   HORING_ASSIGN(const ho_call_options options,
-                read_options(given, ho_call_options(HO_CALL_OPTIONS_INIT), "ho_call_options"));
+                read_options(input, ho_call_options(HO_CALL_OPTIONS_INIT), "ho_call_options"));
   CallOptions result;
   if (options.algorithm != HO_ALGORITHM_AUTO) {
     if (options.algorithm < 0 || options.algorithm >= kAlgorithmCount) {

@@ -8,7 +8,7 @@
 
 namespace ho::capi {
 
-[[nodiscard]] Result<CallOptions> call_options(const ho_call_options* given);
+[[nodiscard]] Result<CallOptions> call_options(const ho_call_options* input);
 
 // Before the operation starts, so that a report that cannot be written is not a surprise at its
 // end.

@@ -18,23 +18,23 @@ struct Common {
 
 // call.counts by the caller's array, where there is one to be: of one count per rank.
 ho_status collective(CollectiveCall call,
-                     const Common& given,
+                     const Common& input,
                      int dtype,
                      int op = 0,
                      std::optional<const size_t*> counts = {},
                      int32_t root = 0,
                      std::optional<const size_t*> recv_counts = {}) {
   return guarded([&]() -> Status {
-    if (given.request != nullptr) {
-      *given.request = nullptr;
+    if (input.request != nullptr) {
+      *input.request = nullptr;
     }
-    HORING_TRY(check_comm(given.comm, to_string(call.collective).data()));
+    HORING_TRY(check_comm(input.comm, to_string(call.collective).data()));
     if ((counts && *counts == nullptr) || (recv_counts && *recv_counts == nullptr)) {
       return invalid("a null counts array");
     }
     HORING_TRY(check_enums(dtype, op));
-    HORING_ASSIGN(call.options, call_options(given.options));
-    const size_t world = given.comm->communicator->map().world_size();
+    HORING_ASSIGN(call.options, call_options(input.options));
+    const size_t world = input.comm->communicator->map().world_size();
     if (counts) {
       call.counts = {*counts, world};
     }
@@ -47,7 +47,7 @@ ho_status collective(CollectiveCall call,
       return invalid(fmt::format("root {} is negative", root));
     }
     call.root = GlobalRank(root);
-    return run_call(given.comm, call, given.report, given.request);
+    return run_call(input.comm, call, input.report, input.request);
   });
 }
 
@@ -216,10 +216,10 @@ ho_status ho_barrier(ho_comm* comm, const ho_call_options* options, ho_request**
       *request = nullptr;
     }
     HORING_TRY(check_comm(comm, "ho_barrier"));
-    HORING_ASSIGN(const CallOptions given, call_options(options));
+    HORING_ASSIGN(const CallOptions input, call_options(options));
     HORING_ASSIGN(
         auto operation,
-        comm->communicator->start_barrier(given, request != nullptr && !given.foreground));
+        comm->communicator->start_barrier(input, request != nullptr && !input.foreground));
     return end_or_hand_out(comm, std::move(operation), nullptr, nullptr, request);
   });
 }

@@ -47,16 +47,16 @@ inline constexpr size_t kLargestStructBytes = 4096;
 // Copies what both the caller's and this version of an option struct have. The caller's `size`
 // is how much of it there is.
 template <typename Options>
-Result<Options> read_options(const Options* given, const Options& defaults, const char* name) {
+Result<Options> read_options(const Options* input, const Options& defaults, const char* name) {
   Options options = defaults;
-  if (given == nullptr) {
+  if (input == nullptr) {
     return options;
   }
-  if (given->size < sizeof(given->size) || given->size > kLargestStructBytes) {
+  if (input->size < sizeof(input->size) || input->size > kLargestStructBytes) {
     return invalid(fmt::format(
-        "{}.size is {}; set it to sizeof({}) or use its _INIT macro", name, given->size, name));
+        "{}.size is {}; set it to sizeof({}) or use its _INIT macro", name, input->size, name));
   }
-  std::memcpy(&options, given, std::min(given->size, sizeof(Options)));
+  std::memcpy(&options, input, std::min(input->size, sizeof(Options)));
   return options;
 }
 

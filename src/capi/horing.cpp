@@ -2,7 +2,7 @@
 // pointers, enumerators out of range, struct sizes of other versions, handles of another process.
 #include "horing.h"
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "capi/guard.hpp"
 #include "capi/handles.hpp"
 #include "comm/configuration.hpp"
@@ -57,7 +57,7 @@ class CallbackStore final : public Store {
   const ho_store store_;
 };
 
-Status add_store(const ho_store* store, GivenConfiguration& given) {
+Status add_store(const ho_store* store, ConfigurationInput& input) {
   if (store == nullptr) {
     return {};
   }
@@ -65,19 +65,19 @@ Status add_store(const ho_store* store, GivenConfiguration& given) {
   if (callbacks.set == nullptr || callbacks.wait == nullptr || callbacks.get == nullptr) {
     return invalid("ho_store: a null callback; it needs set, wait and get");
   }
-  given.store = std::make_shared<CallbackStore>(callbacks);
-  given.store_name = callbacks.name == nullptr ? "horing" : callbacks.name;
+  input.store = std::make_shared<CallbackStore>(callbacks);
+  input.store_name = callbacks.name == nullptr ? "horing" : callbacks.name;
   return {};
 }
 
 Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
-  GivenConfiguration given;
+  ConfigurationInput input;
   if (options.rank >= 0) {
-    given.rank = static_cast<uint32_t>(options.rank);
-    given.world_size = static_cast<uint32_t>(std::max(options.world_size, 0));
+    input.rank = static_cast<uint32_t>(options.rank);
+    input.world_size = static_cast<uint32_t>(std::max(options.world_size, 0));
   }
   if (options.local_rank >= 0) {
-    given.local_rank = static_cast<uint32_t>(options.local_rank);
+    input.local_rank = static_cast<uint32_t>(options.local_rank);
   }
   const auto text = [](const char* value) {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
@@ -89,20 +89,20 @@ Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
                     options.device));
   }
   if (options.device != HO_DEVICE_NONE) {
-    given.device = options.device;
+    input.device = options.device;
   }
-  given.rendezvous = text(options.rendezvous);
-  given.job_key = text(options.job_key);
-  given.host_id = text(options.host_id);
+  input.rendezvous = text(options.rendezvous);
+  input.job_key = text(options.job_key);
+  input.host_id = text(options.host_id);
   if (options.timeout_ms > 0) {
-    given.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongestMs));
+    input.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongestMs));
   }
   if (options.rendezvous_timeout_ms > 0) {
-    given.rendezvous_timeout =
+    input.rendezvous_timeout =
         std::chrono::milliseconds(std::min(options.rendezvous_timeout_ms, kLongestMs));
   }
-  HORING_TRY(add_store(options.store, given));
-  return configure(given);
+  HORING_TRY(add_store(options.store, input));
+  return configure(input);
 }
 
 static_assert(static_cast<int>(StatusCode::kInternal) == HO_INTERNAL);
@@ -206,9 +206,9 @@ ho_status ho_comm_create(const ho_comm_options* options, ho_comm** comm) {
       return invalid("ho_comm_create: comm is null");
     }
     *comm = nullptr;
-    HORING_ASSIGN(const ho_comm_options given,
+    HORING_ASSIGN(const ho_comm_options input,
                   read_options(options, ho_comm_options(HO_COMM_OPTIONS_INIT), "ho_comm_options"));
-    HORING_ASSIGN(const CommunicatorConfig config, configuration(given));
+    HORING_ASSIGN(const CommunicatorConfig config, configuration(input));
     HORING_ASSIGN(std::shared_ptr<Communicator> made, Communicator::create(config));
     *comm = new_comm(std::move(made));
     return {};

@@ -34,11 +34,11 @@ std::string algorithm_text(uint64_t number) {
 // and what it expects of each.
 class CountRows {
  public:
-  CountRows(const CollectiveCall& asked, std::optional<Algorithm> wanted, uint32_t world)
+  CountRows(const CollectiveCall& requested, std::optional<Algorithm> wanted, uint32_t world)
       : world_(world), row_(1 + 2 * size_t{world}), all_(row_ * world, 0) {
-    mine_.push_back(first_of_row(asked.dtype, wanted));
-    mine_.insert(mine_.end(), asked.counts.begin(), asked.counts.end());
-    mine_.insert(mine_.end(), asked.recv_counts.begin(), asked.recv_counts.end());
+    mine_.push_back(first_of_row(requested.dtype, wanted));
+    mine_.insert(mine_.end(), requested.counts.begin(), requested.counts.end());
+    mine_.insert(mine_.end(), requested.recv_counts.begin(), requested.recv_counts.end());
   }
 
   [[nodiscard]] const uint64_t* mine() const { return mine_.data(); }
@@ -155,7 +155,7 @@ Result<NextPart> Communicator::make_next_part(const PartToCome& part) {
 }
 
 Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
-    const CollectiveCall& asked, bool background) {
+    const CollectiveCall& requested, bool background) {
   const uint32_t world = placement_.map.world_size();
   if (world > kMaxRanks) {
     return Status(
@@ -166,18 +166,20 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
                     kMaxRanks));
   }
   PartToCome data;
-  const auto wanted = asked.options.algorithm ? asked.options.algorithm : settings_.rules.forced;
-  data.rows = std::make_shared<CountRows>(asked, wanted, world);
-  data.call = begin_call(asked, Algorithm::kHoRing);
+  const auto wanted =
+      requested.options.algorithm ? requested.options.algorithm : settings_.rules.forced;
+  data.rows = std::make_shared<CountRows>(requested, wanted, world);
+  data.call = begin_call(requested, Algorithm::kHoRing);
   data.call.counts_per_pair = true;
-  HORING_TRY(place_on_device(asked, data.call));
+  HORING_TRY(bind_to_device(requested, data.call));
   data.rules = settings_.rules;
-  data.input = selection_input(asked);
-  data.most = most_per_rank(asked.dtype);
+  data.input = selection_input(requested);
+  data.most = most_per_rank(requested.dtype);
   for (const Algorithm algorithm :
        {wanted.value_or(Algorithm::kHoRing), wanted.value_or(Algorithm::kDirect)}) {
-    HORING_ASSIGN(data.schedules[algorithm],
-                  schedule_for(asked.collective, algorithm, GlobalRank(0), asked.collective));
+    HORING_ASSIGN(
+        data.schedules[algorithm],
+        schedule_for(requested.collective, algorithm, GlobalRank(0), requested.collective));
   }
 
   CollectiveCall rows;
@@ -186,20 +188,20 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   rows.recv = data.rows->all();
   rows.count = data.rows->row();
   rows.dtype = DType::kUint64;
-  rows.options.timeout = asked.options.timeout;
-  rows.options.label = asked.options.label;
+  rows.options.timeout = requested.options.timeout;
+  rows.options.label = requested.options.label;
   rows.owned = data.rows;
   const SelectionRules by_size{std::nullopt, settings_.rules.direct_max_bytes};
   HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, selection_input(rows)));
   HORING_ASSIGN(auto schedule,
-                schedule_for(rows.collective, algorithm, GlobalRank(0), asked.collective));
+                schedule_for(rows.collective, algorithm, GlobalRank(0), requested.collective));
   HORING_ASSIGN(Call call, make_call(rows, algorithm, schedule->built.plan));
-  call.collective = asked.collective;
+  call.collective = requested.collective;
   call.channel = data.call.channel;
   call.counts_per_pair = true;
   call.deadline = data.call.deadline;
   data.call.digest = call.digest;  // the counts are compared by themselves
-  auto entry = entry_of(data.call, asked.options.stream);
+  auto entry = entry_of(data.call, requested.options.stream);
   if (!entry.ok()) {
     return end_by_device(data.call, entry.status());
   }

@@ -27,7 +27,8 @@ namespace ho {
 struct CommunicatorConfig {
   Rendezvous rendezvous;
   std::shared_ptr<const JobKey> key;  // null: through the store
-  std::shared_ptr<Store> store;       // where the ranks meet; null: at the rendezvous' address
+  std::shared_ptr<Store>
+      store;  // where the ranks find each other; null: at the rendezvous' address
   std::string store_key;
   std::optional<std::string> host_id;                // overrides HORING_HOST_ID
   std::optional<std::chrono::milliseconds> timeout;  // overrides HORING_TIMEOUT_MS
@@ -166,8 +167,8 @@ class Communicator final : private EngineOwner {
                JobControl::Identity identity,
                GlobalRank self,
                std::shared_ptr<device::Device> device);
-  // After all ranks have met.
-  [[nodiscard]] static Result<std::unique_ptr<Communicator>> create_met(
+  // After all ranks have found each other.
+  [[nodiscard]] static Result<std::unique_ptr<Communicator>> create_joined(
       const std::shared_ptr<JobControl>& control,
       CommunicatorSettings settings,
       const CommunicatorConfig& config,
@@ -200,13 +201,13 @@ class Communicator final : private EngineOwner {
                                                                      Algorithm algorithm,
                                                                      GlobalRank root,
                                                                      Collective operation);
-  [[nodiscard]] Result<Call> make_call(const CollectiveCall& asked,
+  [[nodiscard]] Result<Call> make_call(const CollectiveCall& requested,
                                        Algorithm algorithm,
                                        const Plan& plan) const;
-  [[nodiscard]] Call begin_call(const CollectiveCall& asked, Algorithm algorithm) const;
+  [[nodiscard]] Call begin_call(const CollectiveCall& requested, Algorithm algorithm) const;
   [[nodiscard]] Result<std::shared_ptr<Operation>> start_all_to_all_counts(
-      const CollectiveCall& asked, bool background);
-  [[nodiscard]] SelectionInput selection_input(const CollectiveCall& asked) const;
+      const CollectiveCall& requested, bool background);
+  [[nodiscard]] SelectionInput selection_input(const CollectiveCall& requested) const;
   [[nodiscard]] Status check(const CollectiveCall& call) const;
   // What one rank's buffers hold, in bytes.
   struct BufferUse {
@@ -233,7 +234,7 @@ class Communicator final : private EngineOwner {
                                               const void* memory,
                                               uint64_t bytes) const;
   // Writes call.device. A driver that fails ends the communicator: the other ranks would wait.
-  [[nodiscard]] Status place_on_device(const CollectiveCall& asked, Call& call);
+  [[nodiscard]] Status bind_to_device(const CollectiveCall& requested, Call& call);
   [[nodiscard]] Status end_by_device(const Call& call, const Status& status);
   // Nothing, where no buffer is device memory.
   [[nodiscard]] Result<std::optional<device::Event>> entry_of(const Call& call,

@@ -2,11 +2,11 @@
 // that is how a collective uses them.
 //
 // Round trips are first, on an idle job: in each round every rank has at most one partner. Rates
-// follow: every rank streams to its successor (on its rail's ring, then inside its group) until
-// enough has moved (link_stream.hpp). The last message is marked as the last, and the receiver,
-// which alone knows what has arrived, sends its figure back. Links inside a group are streamed
+// follow: every rank sends to its successor (on its rail's ring, then inside its group) until
+// enough has moved (link_probe.hpp). The last message is marked as the last, and the receiver,
+// which alone knows what has arrived, sends its figure back. Links inside a group are probed
 // over several times and the best figure is kept: there the processors are in short supply, and
-// one stream may wait for other work of theirs.
+// one probe may wait for other work of theirs.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,15 +14,15 @@
 
 #include "base/bytes.hpp"
 #include "comm/communicator.hpp"
-#include "comm/link_stream.hpp"
+#include "comm/link_probe.hpp"
 
 namespace ho {
 namespace {
 
 constexpr int kRoundTrips = 21;
-constexpr size_t kStreamBytes = 64U << 10;
-constexpr std::chrono::milliseconds kInterStream{400};
-constexpr std::chrono::milliseconds kIntraStream{25};
+constexpr size_t kProbeBytes = 64U << 10;
+constexpr std::chrono::milliseconds kInterProbe{400};
+constexpr std::chrono::milliseconds kIntraProbe{25};
 constexpr uint32_t kIntraRounds = 5;
 
 struct Message {
@@ -78,10 +78,10 @@ class LinkProbe {
     return {};
   }
 
-  // Streams to `to` while receiving from `from`; the payload rate at which `to` received.
-  [[nodiscard]] Result<double> stream(GlobalRank to, GlobalRank from, const StreamLength& length) {
-    Message out(kStreamBytes);
-    Message in(kStreamBytes);
+  // Sends to `to` while receiving from `from`; the payload rate at which `to` received.
+  [[nodiscard]] Result<double> measure(GlobalRank to, GlobalRank from, const ProbeLength& length) {
+    Message out(kProbeBytes);
+    Message in(kProbeBytes);
     std::vector<std::chrono::nanoseconds> arrivals;
     const int64_t began = now_ns();
     const auto elapsed = [began] { return std::chrono::nanoseconds(now_ns() - began); };
@@ -90,7 +90,7 @@ class LinkProbe {
     for (uint64_t sent = 0; sending || receiving; ++sent) {
       std::shared_ptr<Operation> send;
       if (sending) {
-        sending = !ends_stream(sent, elapsed(), length);
+        sending = !ends_probe(sent, elapsed(), length);
         out.bytes[0] = std::byte{sending ? uint8_t{1} : uint8_t{0}};
         HORING_ASSIGN(send, begin(true, to, out.bytes));
       }
@@ -101,7 +101,7 @@ class LinkProbe {
       }
       HORING_TRY(communicator_.finish(send));
     }
-    return swap_figures(to, from, stream_rate(arrivals, kStreamBytes));
+    return swap_figures(to, from, probe_rate(arrivals, kProbeBytes));
   }
 
  private:
@@ -121,7 +121,7 @@ class LinkProbe {
 };
 
 // Partners of one rank on one ring: of its rail between groups, or of its group.
-struct RingPlace {
+struct RingPosition {
   uint32_t position;
   uint32_t size;
   GlobalRank next;
@@ -130,7 +130,7 @@ struct RingPlace {
 
 // Round trips around a ring: even positions start with their successors, then odd ones; with an odd
 // number of ranks the last one is alone.
-Result<double> ring_round_trip(LinkProbe& probe, const RingPlace& ring) {
+Result<double> ring_round_trip(LinkProbe& probe, const RingPosition& ring) {
   double result = 0;
   const bool odd_ring = ring.size % 2 == 1;
   const auto asks_in = [&](uint32_t position) {
@@ -155,13 +155,13 @@ Status measure_inside_group(LinkProbe& probe,
   const GroupIndex group = map.group_of(communicator.rank());
   const uint32_t local = map.group_rank_of(communicator.rank()).value();
   const uint32_t size = map.group_size(group);
-  const StreamLength length = stream_length(kIntraStream, kIntraRounds * (size - 1), timeout);
+  const ProbeLength length = probe_length(kIntraProbe, kIntraRounds * (size - 1), timeout);
   for (uint32_t distance = 1; distance < size; ++distance) {
     const GlobalRank next = map.rank_at(group, GroupRank((local + distance) % size));
     const GlobalRank previous = map.rank_at(group, GroupRank((local + size - distance) % size));
     LinkRate rate{next, std::nullopt, 0, 0};
     for (uint32_t round = 0; round < kIntraRounds; ++round) {
-      HORING_ASSIGN(const double once, probe.stream(next, previous, length));
+      HORING_ASSIGN(const double once, probe.measure(next, previous, length));
       rate.bytes_per_second = std::max(rate.bytes_per_second, once);
     }
     // One pair at a time, in the order of the rank that starts.
@@ -190,10 +190,10 @@ Status Communicator::measure_links() {
   const auto rail = map.rail_of(self_);
   const uint32_t groups = map.group_count();
   if (rail && groups > 1) {
-    const RingPlace ring{group.value(),
-                         groups,
-                         map.rail_rank(map.group_ahead(group, 1), *rail),
-                         map.rail_rank(map.group_behind(group, 1), *rail)};
+    const RingPosition ring{group.value(),
+                            groups,
+                            map.rail_rank(map.group_ahead(group, 1), *rail),
+                            map.rail_rank(map.group_behind(group, 1), *rail)};
     LinkRate rate{ring.next, rail, 0, 0};
     HORING_ASSIGN(rate.round_trip_ns, ring_round_trip(probe, ring));
     rates.push_back(rate);
@@ -203,8 +203,8 @@ Status Communicator::measure_links() {
     const GlobalRank previous = map.rail_rank(map.group_behind(group, 1), *rail);
     HORING_ASSIGN(
         rates.back().bytes_per_second,
-        probe.stream(
-            rates.back().peer, previous, stream_length(kInterStream, 1, settings_.timeout)));
+        probe.measure(
+            rates.back().peer, previous, probe_length(kInterProbe, 1, settings_.timeout)));
   }
   HORING_TRY(barrier(options));
 

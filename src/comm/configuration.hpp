@@ -11,7 +11,7 @@
 
 namespace ho {
 
-struct GivenConfiguration {
+struct ConfigurationInput {
   // Both or neither; both with a store.
   std::optional<uint32_t> rank;
   std::optional<uint32_t> world_size;
@@ -26,6 +26,6 @@ struct GivenConfiguration {
   std::optional<int> device;  // below 0: by the local rank
 };
 
-[[nodiscard]] Result<CommunicatorConfig> configure(const GivenConfiguration& given);
+[[nodiscard]] Result<CommunicatorConfig> configure(const ConfigurationInput& input);
 
 }  // namespace ho

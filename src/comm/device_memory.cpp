@@ -105,8 +105,8 @@ Result<DeviceBuffers> Communicator::device_buffers(const CollectiveCall& call) c
   return buffers;
 }
 
-Status Communicator::place_on_device(const CollectiveCall& asked, Call& call) {
-  Result<DeviceBuffers> buffers = device_buffers(asked);
+Status Communicator::bind_to_device(const CollectiveCall& requested, Call& call) {
+  Result<DeviceBuffers> buffers = device_buffers(requested);
   if (!buffers.ok()) {
     // What a caller did wrong leaves the communicator as it is.
     const StatusCode code = buffers.status().code();

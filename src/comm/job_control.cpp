@@ -55,7 +55,7 @@ JobControl::~JobControl() {
 void JobControl::start() {
   ControlPlane::Callbacks callbacks;
   callbacks.on_decision = [this](const FailureDecision& decision) { on_decision(decision); };
-  callbacks.describe_state = [this] { return states(); };
+  callbacks.state_of = [this] { return states(); };
   callbacks.on_leave_notice = [this](const LeaveNotice& leave_notice) {
     on_leave_notice(leave_notice);
   };
@@ -82,11 +82,11 @@ void JobControl::expect(Identity identity) {
 }
 
 JobControl::Member* JobControl::find(uint64_t communicator_id) {
-  const auto place =
+  const auto position =
       std::find_if(members_.begin(), members_.end(), [communicator_id](const Member& each) {
         return each.identity.communicator_id == communicator_id;
       });
-  return place == members_.end() ? nullptr : &*place;
+  return position == members_.end() ? nullptr : &*position;
 }
 
 void JobControl::add(uint64_t communicator_id, Engine* engine) {
@@ -276,11 +276,11 @@ void JobControl::on_leave_notice(const LeaveNotice& leave_notice) {
       return;  // this rank was through with it first
     }
     const auto& ranks = member->identity.ranks;
-    const auto place = std::find(ranks.begin(), ranks.end(), leave_notice.rank);
-    if (place == ranks.end()) {
+    const auto position = std::find(ranks.begin(), ranks.end(), leave_notice.rank);
+    if (position == ranks.end()) {
       return;
     }
-    seen.rank = GlobalRank(static_cast<uint32_t>(place - ranks.begin()));
+    seen.rank = GlobalRank(static_cast<uint32_t>(position - ranks.begin()));
     seen.process = leave_notice.name + (member->identity.id == 0 ? "" : " of the job");
     for (size_t i = 0; i < std::min(leave_notice.channels.size(), seen.channels.size()); ++i) {
       seen.channels.at(i) = {leave_notice.channels[i].entered, leave_notice.channels[i].last};
@@ -334,14 +334,14 @@ void JobControl::on_call_question(const CallQuestion& question) {
     }
     const Status same = member->engine->compare_call(call);
     const auto& ranks = member->identity.ranks;
-    const auto place = std::find(ranks.begin(), ranks.end(), question.rank);
-    if (same.ok() || place == ranks.end()) {
+    const auto position = std::find(ranks.begin(), ranks.end(), question.rank);
+    if (same.ok() || position == ranks.end()) {
       return;
     }
     report.text = fmt::format(
         "{}rank {} waits in another call: {}",
         member->identity.id == 0 ? "" : fmt::format("communicator {}: ", member->identity.id),
-        place - ranks.begin(),
+        position - ranks.begin(),
         same.message());
   }
   log_error("{}", report.text);

@@ -219,36 +219,36 @@ Status Communicator::check_buffers(const CollectiveCall& call) const {
 }
 
 // All but the sizes of blocks.
-Call Communicator::begin_call(const CollectiveCall& asked, Algorithm algorithm) const {
+Call Communicator::begin_call(const CollectiveCall& requested, Algorithm algorithm) const {
   Call call;
-  call.collective = asked.collective;
+  call.collective = requested.collective;
   call.algorithm = algorithm;
-  call.dtype = asked.dtype;
-  call.op = has_sums(asked.collective) ? asked.op : ReduceOp::kSum;
-  call.fp32_sums = asked.options.fp32_sums;
-  call.input = static_cast<const std::byte*>(asked.send);
-  call.output = static_cast<std::byte*>(asked.recv);
-  call.count = total_count(asked);
-  call.labelled = asked.options.label != 0;
-  call.digest = digest_of(asked);
+  call.dtype = requested.dtype;
+  call.op = has_sums(requested.collective) ? requested.op : ReduceOp::kSum;
+  call.fp32_sums = requested.options.fp32_sums;
+  call.input = static_cast<const std::byte*>(requested.send);
+  call.output = static_cast<std::byte*>(requested.recv);
+  call.count = total_count(requested);
+  call.labelled = requested.options.label != 0;
+  call.digest = digest_of(requested);
   call.self = self_;
   call.world_size = placement_.map.world_size();
   call.communicator = id_;
-  call.channel = channel_of(asked.collective);
-  call.owned = asked.owned;
-  call.timeout = asked.options.timeout.value_or(settings_.timeout);
+  call.channel = channel_of(requested.collective);
+  call.owned = requested.owned;
+  call.timeout = requested.options.timeout.value_or(settings_.timeout);
   call.deadline = deadline_after(call.timeout);
   return call;
 }
 
-Result<Call> Communicator::make_call(const CollectiveCall& asked,
+Result<Call> Communicator::make_call(const CollectiveCall& requested,
                                      Algorithm algorithm,
                                      const Plan& plan) const {
-  Call call = begin_call(asked, algorithm);
-  if (blocks_of(asked.collective, call.world_size)) {
-    call.block_counts = asked.counts.empty()
-                            ? BlockCounts(asked.count)
-                            : BlockCounts({asked.counts.begin(), asked.counts.end()});
+  Call call = begin_call(requested, algorithm);
+  if (blocks_of(requested.collective, call.world_size)) {
+    call.block_counts = requested.counts.empty()
+                            ? BlockCounts(requested.count)
+                            : BlockCounts({requested.counts.begin(), requested.counts.end()});
     return call;
   }
   std::vector<uint64_t> counts;
@@ -297,37 +297,42 @@ Result<std::shared_ptr<const Schedule>> Communicator::schedule_for(Collective co
   return schedule;
 }
 
-SelectionInput Communicator::selection_input(const CollectiveCall& asked) const {
-  const uint64_t total = total_count(asked) * size_bytes(asked.dtype);
+SelectionInput Communicator::selection_input(const CollectiveCall& requested) const {
+  const uint64_t total = total_count(requested) * size_bytes(requested.dtype);
   uint64_t message = total;
-  if (asked.collective == Collective::kAllToAll) {
+  if (requested.collective == Collective::kAllToAll) {
     // All that goes from one group to another, or inside one to a rail's rank.
     const uint64_t block = total / placement_.map.world_size();
     const uint64_t largest = placement_.map.largest_group();
     message = block * largest * largest;
   }
-  return {asked.collective, total, message, asked.options.fp32_sums, asked.options.algorithm};
+  return {requested.collective,
+          total,
+          message,
+          requested.options.fp32_sums,
+          requested.options.algorithm};
 }
 
-Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& asked,
+Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& requested,
                                                        bool background) {
-  HORING_TRY(check(asked));
-  if (!asked.recv_counts.empty()) {
-    return start_all_to_all_counts(asked, background);
+  HORING_TRY(check(requested));
+  if (!requested.recv_counts.empty()) {
+    return start_all_to_all_counts(requested, background);
   }
-  if (total_count(asked) == 0) {
+  if (total_count(requested) == 0) {
     return std::shared_ptr<Operation>();
   }
   HORING_ASSIGN(const Algorithm algorithm,
-                select_algorithm(settings_.rules, selection_input(asked)));
-  HORING_ASSIGN(auto schedule,
-                schedule_for(asked.collective, algorithm, asked.root, asked.collective));
-  HORING_ASSIGN(Call call, make_call(asked, algorithm, schedule->built.plan));
-  HORING_TRY(place_on_device(asked, call));
+                select_algorithm(settings_.rules, selection_input(requested)));
+  HORING_ASSIGN(
+      auto schedule,
+      schedule_for(requested.collective, algorithm, requested.root, requested.collective));
+  HORING_ASSIGN(Call call, make_call(requested, algorithm, schedule->built.plan));
+  HORING_TRY(bind_to_device(requested, call));
   if (call.op == ReduceOp::kPremulSum) {
-    HORING_TRY(scale_input(call, asked.options.scale));
+    HORING_TRY(scale_input(call, requested.options.scale));
   }
-  auto entry = entry_of(call, asked.options.stream);
+  auto entry = entry_of(call, requested.options.stream);
   if (!entry.ok()) {
     return end_by_device(call, entry.status());
   }

@@ -9,10 +9,10 @@
 #include "comm/shared_devices.hpp"
 #include "connect/rail_interface.hpp"
 #include "os/affinity.hpp"
-#include "topo/agreement.hpp"
 #include "topo/assign.hpp"
 #include "topo/binding.hpp"
 #include "topo/blob.hpp"
+#include "topo/consistency.hpp"
 #include "topo/discover.hpp"
 
 namespace ho {
@@ -25,12 +25,12 @@ Result<RankInfo> own_info(const Topology& topology,
                           const std::optional<GroupFile>& group_file) {
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
   HORING_ASSIGN(const auto cpus, allowed_cpus());
-  RankPlace place = place_of_rank(topology, cpus, local_rank);
+  RankLocation position = location_of_rank(topology, cpus, local_rank);
   if (device != nullptr) {
-    place.gpu_pci = device->pci_bus_id;
+    position.gpu_pci = device->pci_bus_id;
   }
-  RankInfo info = make_rank_info(topology, filter, place);
-  info.settings = settings_that_must_agree(group_file);
+  RankInfo info = make_rank_info(topology, filter, position);
+  info.settings = settings_that_must_match(group_file);
   info.host_id = host_id.value_or(info.host_id);
   info.local_rank = local_rank;
   if (device != nullptr) {
@@ -81,7 +81,7 @@ Result<Placement> place_ranks(ControlPlane& plane,
   HORING_ASSIGN(const RankInfo mine,
                 own_info(topology, host_id, plane.rendezvous().local_rank, device, group_file));
   HORING_ASSIGN(const std::vector<RankInfo> infos, exchange_infos(plane, mine, deadline));
-  HORING_TRY(agree(infos));
+  HORING_TRY(check_consistency(infos));
   HORING_ASSIGN(const uint64_t rails, env::number(env::kRails));
   const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(rails, infos.size()));
   HORING_ASSIGN(Assignment assignment, assign_rails(infos, group_file, wanted));

@@ -18,30 +18,30 @@ std::optional<RailIndex> Communicator::rail_to(GlobalRank peer) const {
   return map.rail_of(std::min(self_, peer)).value_or(RailIndex(0));
 }
 
-Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& asked,
+Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& requested,
                                                        bool background) {
   Transfer transfer;
-  transfer.sends = asked.sends;
-  transfer.peer = asked.peer;
-  transfer.tag = asked.tag;
-  transfer.dtype = asked.dtype;
-  transfer.count = asked.count;
-  transfer.data = static_cast<const std::byte*>(asked.data);
-  transfer.into = static_cast<std::byte*>(asked.into);
-  transfer.source = asked.source;
-  transfer.timeout = asked.options.timeout.value_or(settings_.timeout);
+  transfer.sends = requested.sends;
+  transfer.peer = requested.peer;
+  transfer.tag = requested.tag;
+  transfer.dtype = requested.dtype;
+  transfer.count = requested.count;
+  transfer.data = static_cast<const std::byte*>(requested.data);
+  transfer.into = static_cast<std::byte*>(requested.into);
+  transfer.source = requested.source;
+  transfer.timeout = requested.options.timeout.value_or(settings_.timeout);
   transfer.deadline = deadline_after(transfer.timeout);
   const uint32_t world = placement_.map.world_size();
-  if (asked.peer && asked.peer->value() >= world) {
+  if (requested.peer && requested.peer->value() >= world) {
     return invalid(fmt::format("{}: there are {} ranks", transfer.name(), world));
   }
-  const void* buffer = asked.sends ? asked.data : asked.into;
-  if (asked.count > kMaxTransferBytes / size_bytes(asked.dtype) ||
-      (buffer == nullptr && asked.count > 0)) {
+  const void* buffer = requested.sends ? requested.data : requested.into;
+  if (requested.count > kMaxTransferBytes / size_bytes(requested.dtype) ||
+      (buffer == nullptr && requested.count > 0)) {
     return invalid(fmt::format("{}: a null buffer, or a count beyond 64 TiB; is it negative?",
                                transfer.name()));
   }
-  if (work_ != nullptr && asked.count > 0) {
+  if (work_ != nullptr && requested.count > 0) {
     HORING_ASSIGN(const bool on_device,
                   is_device_memory(transfer.name(), buffer, transfer.bytes()));
     if (on_device) {

@@ -28,7 +28,7 @@ Status check(Algorithm algorithm, const SelectionInput& input) {
 }  // namespace
 
 Result<Algorithm> select_algorithm(const SelectionRules& rules, const SelectionInput& input) {
-  if (const auto wanted = input.asked ? input.asked : rules.forced) {
+  if (const auto wanted = input.requested ? input.requested : rules.forced) {
     HORING_TRY(check(*wanted, input));
     return *wanted;
   }

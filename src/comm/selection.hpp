@@ -22,7 +22,7 @@ struct SelectionInput {
   // The most that direct has in one message; less or more than all in an all-to-all.
   uint64_t message_bytes = 0;
   bool fp32_sums = false;
-  std::optional<Algorithm> asked;  // by the call; beats everything
+  std::optional<Algorithm> requested;  // by the call; beats everything
 };
 
 // An error where the requested algorithm cannot do it; it names those that can.

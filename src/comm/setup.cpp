@@ -1,5 +1,5 @@
-// How a communicator is made: the ranks meet, exchange what they found, agree or fail by name,
-// and open their transports. A split repeats the last part for its members.
+// How a communicator is made: the ranks find each other, exchange what they found, agree or fail by
+// name, and open their transports. A split repeats the last part for its members.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -90,7 +90,7 @@ std::vector<GlobalRank> all_ranks(uint32_t world_size) {
 
 // Why this rank could not go on, as reported to the others. A timeout, or that a peer is gone, is
 // not this rank's own failure: such a text names the rank to blame first.
-Status told_as(const Status& why, const std::string& own_trouble) {
+Status reported_as(const Status& why, const std::string& own_trouble) {
   const bool of_others = why.code() == StatusCode::kTimeout || why.code() == StatusCode::kPeerLost;
   return of_others ? why : why.with_context(own_trouble);
 }
@@ -98,8 +98,8 @@ Status told_as(const Status& why, const std::string& own_trouble) {
 // A rank cannot take part. The others wait for it, and would otherwise see only that it is gone.
 void tell_others(ControlPlane& plane, const Status& why) {
   const uint32_t self = plane.rendezvous().rank;
-  const Status told = told_as(why, fmt::format("rank {} created no communicator", self));
-  plane.report({told.code(), GlobalRank(self), {}, told.message()});
+  const Status reported = reported_as(why, fmt::format("rank {} created no communicator", self));
+  plane.report({reported.code(), GlobalRank(self), {}, reported.message()});
 }
 
 // Chooses between this rank's own error and the reported one: its own may only be a consequence.
@@ -125,24 +125,24 @@ Status first_cause(ControlPlane& plane, Status own) {
   return first_of(own, said);
 }
 
-Result<KeyedPlane> meet(const CommunicatorConfig& config, Deadline deadline) {
+Result<KeyedPlane> join_job(const CommunicatorConfig& config, Deadline deadline) {
   if (config.store != nullptr) {
-    return meet_through_store(*config.store, config.store_key, config.rendezvous, deadline);
+    return join_through_store(*config.store, config.store_key, config.rendezvous, deadline);
   }
   HORING_ASSIGN(auto plane, ControlPlane::create(config.rendezvous, config.key, deadline));
   return KeyedPlane{std::move(plane), config.key};
 }
 
-Status meet_to_refuse(const CommunicatorConfig& config, Status why) {
+Status join_to_refuse(const CommunicatorConfig& config, Status why) {
   // The others may never connect.
   constexpr std::chrono::seconds kTimeToTell{10};
   if (config.rendezvous.world_size > 1) {
     log_error("{}; waiting at most {} s for the other ranks, to report it to them",
               why.message(),
               kTimeToTell.count());
-    const auto met = meet(config, deadline_after(kTimeToTell));
-    if (met.ok()) {
-      tell_others(*met->plane, why);
+    const auto joined = join_job(config, deadline_after(kTimeToTell));
+    if (joined.ok()) {
+      tell_others(*joined->plane, why);
     }
   }
   return why;
@@ -191,22 +191,22 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
     usable = device.status();
   }
   if (!usable.ok()) {
-    return meet_to_refuse(config,
+    return join_to_refuse(config,
                           usable.with_context(fmt::format("rank {}", config.rendezvous.rank)));
   }
   settings->timeout = config.timeout.value_or(settings->timeout);
   const auto connect_timeout = settings->connect_timeout;
   settings->rendezvous_timeout = config.rendezvous_timeout.value_or(connect_timeout);
-  HORING_ASSIGN(KeyedPlane met, meet(config, deadline_after(settings->rendezvous_timeout)));
+  HORING_ASSIGN(KeyedPlane joined, join_job(config, deadline_after(settings->rendezvous_timeout)));
   set_log_rank(static_cast<int>(config.rendezvous.rank));
-  auto control = std::make_shared<JobControl>(std::move(met.plane));
+  auto control = std::make_shared<JobControl>(std::move(joined.plane));
   // A new deadline: a last rank that was late has now connected and must not use up the time left.
-  auto made = create_met(control,
-                         *std::move(settings),
-                         config,
-                         std::move(met.key),
-                         *std::move(device),
-                         deadline_after(connect_timeout));
+  auto made = create_joined(control,
+                            *std::move(settings),
+                            config,
+                            std::move(joined.key),
+                            *std::move(device),
+                            deadline_after(connect_timeout));
   if (!made.ok()) {
     tell_others(control->plane(), made.status());
     return first_cause(control->plane(), made.status());
@@ -214,7 +214,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
   return made;
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::create_met(
+Result<std::unique_ptr<Communicator>> Communicator::create_joined(
     const std::shared_ptr<JobControl>& control,
     CommunicatorSettings settings,
     const CommunicatorConfig& config,
@@ -448,8 +448,8 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
                               colors.size(),
                               UINT16_MAX - first_id + 1));
   }
-  const auto place = std::distance(colors.begin(), colors.find(color));
-  const auto id = static_cast<uint16_t>(first_id + place);
+  const auto position = std::distance(colors.begin(), colors.find(color));
+  const auto id = static_cast<uint16_t>(first_id + position);
   control_->used_id(static_cast<uint16_t>(first_id + colors.size() - 1));
   if (color < 0) {
     return std::unique_ptr<Communicator>();
@@ -475,9 +475,9 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
   if (Status status = made->connect(key_, deadline); !status.ok()) {
     // The other members wait for this rank.
     const GlobalRank reporter = world_ranks_[self_.at()];
-    const Status told = told_as(
+    const Status reported = reported_as(
         status, fmt::format("communicator {}: rank {} could not make it", id, reporter.value()));
-    control_->fail(made->communicator_id_, {told.code(), reporter, {}, told.message()});
+    control_->fail(made->communicator_id_, {reported.code(), reporter, {}, reported.message()});
     // A rank that ends because of this error must not replace it as the cause.
     const Status said = control_->await_end(made->communicator_id_, status);
     return first_of(status, said);

@@ -111,7 +111,7 @@ void Acceptor::note_shortage(const Status& why, bool came, int64_t now_ns) {
   shortage_ = Status(
       why.code(),
       "a rank has come and cannot be let in: " + why.message() + "; " + options_.on_shortage);
-  if (const auto left_out = shortage_told_.take(now_ns)) {
+  if (const auto left_out = shortage_logged_.take(now_ns)) {
     log_warn("{}: {}{}", options_.name, shortage_.message(), LogQuota::note(*left_out));
   }
 }
@@ -124,7 +124,7 @@ Status Acceptor::stuck(int64_t now_ns) const {
   return lasts ? shortage_.with_context(options_.name) : Status();
 }
 
-void Acceptor::make_room(const Status& barred) {
+void Acceptor::free_descriptor(const Status& barred) {
   const auto is_barred = [](const Pending& each) { return !each.barred.ok(); };
   if (!barred.ok() && std::count_if(pending_.begin(), pending_.end(), is_barred) >= kMaxBarred) {
     const auto oldest = std::find_if(pending_.begin(), pending_.end(), is_barred);
@@ -144,7 +144,7 @@ void Acceptor::make_room(const Status& barred) {
 
 void Acceptor::admit(Accepted accepted, int64_t now_ns) {
   Status barred = options_.key->allows_address(accepted.peer.host());
-  make_room(barred);
+  free_descriptor(barred);
   Pending pending;
   pending.socket = std::make_unique<Socket>(std::move(accepted.fd));
   pending.peer = accepted.peer;
@@ -204,12 +204,12 @@ void Acceptor::note_refused(const Pending& pending, const Status& why) {
   if (options_.refused && options_.refused(arrival, why)) {
     return;
   }
-  const std::string from = options_.describe ? options_.describe(arrival) : pending.peer.host();
+  const std::string from = options_.claim_text ? options_.claim_text(arrival) : pending.peer.host();
   refusals_.note(from, why.message());
   // Whoever looks whether a port is open goes away at once, and is no news.
   if (why.code() == StatusCode::kConnection) {
     log_debug("{}: a connection from {}: {}", options_.name, from, why.message());
-  } else if (const auto left_out = refused_told_.take(now_ns())) {
+  } else if (const auto left_out = refused_logged_.take(now_ns())) {
     log_at(options_.refusals_at,
            "{}: refused a connection from {}: {}{}",
            options_.name,

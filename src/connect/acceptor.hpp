@@ -50,7 +50,7 @@ class Acceptor {
     // Two of one claim may have been judged before the first is delivered.
     std::function<void(const Arrival&, std::unique_ptr<Socket>)> deliver;
     // As whom messages name it; none: its address.
-    std::function<std::string(const Arrival&)> describe;
+    std::function<std::string(const Arrival&)> claim_text;
     // true: told and remembered by the owner. kConnection: it went away by itself. May be none.
     std::function<bool(const Arrival&, const Status& why)> refused;
   };
@@ -89,7 +89,7 @@ class Acceptor {
   void prepare_to_try_all(int64_t now_ns);
   [[nodiscard]] Status accept_all(Socket& listener, int64_t now_ns, bool& came);
   // `barred`: of the connection that comes.
-  void make_room(const Status& barred);
+  void free_descriptor(const Status& barred);
   void note_shortage(const Status& why, bool came, int64_t now_ns);
   void admit(Accepted accepted, int64_t now_ns);
   // true: dealt with, well or not.
@@ -104,8 +104,8 @@ class Acceptor {
   int64_t short_since_ns_ = 0;
   int64_t retry_at_ns_ = 0;
   Refusals refusals_;
-  LogQuota refused_told_;  // anybody can cause them
-  LogQuota shortage_told_;
+  LogQuota refused_logged_;  // anybody can cause them
+  LogQuota shortage_logged_;
 };
 
 }  // namespace ho

@@ -15,7 +15,7 @@ constexpr uint64_t kLargestDevicePieceBytes = 8U << 20;
 // turns to the next. Groups' sums for later steps come early enough then (before this, a group's
 // own sum came after all that it sends to others, and what arrived for it had to wait), and there
 // are enough pieces that one's hop to the next group hides behind the others'.
-constexpr uint64_t kDeviceWindowPieces = 4;
+constexpr uint64_t kDevicePassPieces = 4;
 constexpr uint64_t kPieceAlignment = 4096;
 // A cache line: where the scratch of each chunk begins.
 constexpr uint64_t kSlotAlignment = 64;
@@ -40,16 +40,16 @@ Binding::Binding(const Plan& plan,
       // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
       input_(const_cast<std::byte*>(call.input)),
       output_(call.output) {
-  place_chunks(plan, call);
+  bind_chunks(plan, call);
   choose_pieces(plan, limits);
   choose_lags(plan, limits);
   choose_scratch(mine, call);
-  place_scratch(mine);
+  bind_scratch(mine);
 }
 
 // In both buffers the blocks that the rank has there lie one after the other. The chunks are in the
 // order of their blocks, and have all of these.
-void Binding::place_chunks(const Plan& plan, const Call& call) {
+void Binding::bind_chunks(const Plan& plan, const Call& call) {
   uint64_t input_end = 0;
   uint64_t output_end = 0;
   uint64_t input = 0;
@@ -90,19 +90,18 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
   // A slot's share is whole lines, so that rounding slots up to lines leaves all within the limit.
   const uint64_t share = limits.scratch_bytes / std::max<uint64_t>(slots, 1);
   const uint64_t slot_budget = share / kSlotAlignment * kSlotAlignment / expansion;
-  const bool short_windows = limits.device && slots > 0 && plan.algorithm == Algorithm::kHoRing &&
-                             has_sums(plan.collective);
+  const bool short_passes = limits.device && slots > 0 && plan.algorithm == Algorithm::kHoRing &&
+                            has_sums(plan.collective);
   uint64_t bytes = limits.piece_bytes;
   if (bytes == 0) {
     const uint64_t wanted = largest_chunk_ * element_bytes_ / kPiecesPerChunk;
     bytes = std::clamp(divide_up(wanted, kPieceAlignment) * kPieceAlignment,
                        limits.device ? kSmallestDevicePieceBytes : kSmallestPieceBytes,
                        limits.device ? kLargestDevicePieceBytes : kLargestPieceBytes);
-    if (short_windows) {
-      bytes =
-          std::min(bytes,
-                   std::max(slot_budget / kDeviceWindowPieces / kPieceAlignment * kPieceAlignment,
-                            kSmallestDevicePieceBytes));
+    if (short_passes) {
+      bytes = std::min(bytes,
+                       std::max(slot_budget / kDevicePassPieces / kPieceAlignment * kPieceAlignment,
+                                kSmallestDevicePieceBytes));
     }
   }
   if (slots > 0) {
@@ -110,22 +109,22 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
   }
   piece_count_ = std::max<uint64_t>(bytes / element_bytes_, 1);
   const uint64_t pieces = std::max<uint64_t>(divide_up(largest_chunk_, piece_count_), 1);
-  uint64_t window =
+  uint64_t pass =
       slots > 0 ? std::max<uint64_t>(slot_budget / (piece_count_ * element_bytes_), 1) : pieces;
-  if (short_windows) {
-    window = std::min(window, kDeviceWindowPieces);
+  if (short_passes) {
+    pass = std::min(pass, kDevicePassPieces);
   }
-  window_pieces_ = static_cast<uint32_t>(std::min(window, pieces));
-  window_count_ = static_cast<uint32_t>(divide_up(pieces, window_pieces_));
+  pass_pieces_ = static_cast<uint32_t>(std::min(pass, pieces));
+  pass_count_ = static_cast<uint32_t>(divide_up(pieces, pass_pieces_));
 }
 
-// A message of the all-gather waits for the network; those of the next window's sums must not wait
-// behind it on the links inside. So the two-level all-reduce gathers a window later than it sums,
-// and spreads inside what came over the network another window later: no message waits for one of
+// A message of the all-gather waits for the network; those of the next pass's sums must not wait
+// behind it on the links inside. So the two-level all-reduce gathers a pass later than it sums,
+// and spreads inside what came over the network another pass later: no message waits for one of
 // a later turn, since an op between groups never depends on the gathering inside one. (In a flat
-// ring it does, and phases with a barrier keep the order of windows.)
+// ring it does, and phases with a barrier keep the order of passes.)
 void Binding::choose_lags(const Plan& plan, const BindingLimits& limits) {
-  lags_ = limits.device && window_count_ > 1 && plan.algorithm == Algorithm::kHoRing &&
+  lags_ = limits.device && pass_count_ > 1 && plan.algorithm == Algorithm::kHoRing &&
           plan.collective == Collective::kAllReduce;
 }
 
@@ -158,7 +157,7 @@ void Binding::choose_scratch(const RankPlan& mine, const Call& call) {
   }
 }
 
-void Binding::place_scratch(const RankPlan& mine) {
+void Binding::bind_scratch(const RankPlan& mine) {
   scratch_begin_.assign(chunk_count_.size(), kUnplaced);
   for (const PlanOp& op : mine.ops) {
     if (op.dst != Space::kScratch || op.kind == OpKind::kSend) {
@@ -170,7 +169,7 @@ void Binding::place_scratch(const RankPlan& mine) {
         uint64_t& used = scratch_on_device(chunk) ? device_scratch_bytes_ : scratch_bytes_;
         begin = used;
         const uint64_t held =
-            std::min<uint64_t>(chunk_count_[chunk.at()], uint64_t{window_pieces_} * piece_count_);
+            std::min<uint64_t>(chunk_count_[chunk.at()], uint64_t{pass_pieces_} * piece_count_);
         used += divide_up(held * scratch_element_bytes_, kSlotAlignment) * kSlotAlignment;
       }
     }
@@ -189,9 +188,8 @@ Binding::PieceRange Binding::op_pieces_in(const PlanOp& op, uint32_t turn) const
   if (turn < lag(op)) {
     return {0, 0};
   }
-  const uint32_t window = turn - lag(op);
-  return {std::min(pieces, window * window_pieces_),
-          std::min(pieces, (window + 1) * window_pieces_)};
+  const uint32_t pass = turn - lag(op);
+  return {std::min(pieces, pass * pass_pieces_), std::min(pieces, (pass + 1) * pass_pieces_)};
 }
 
 uint64_t Binding::piece_elements(ChunkIndex chunk, uint32_t piece) const {
@@ -210,9 +208,9 @@ std::byte* Binding::address(Space space, ChunkIndex chunk, uint32_t piece) const
     case Space::kScratch:
       break;
   }
-  const uint64_t in_window = (piece % window_pieces_) * piece_count_;
+  const uint64_t in_pass = (piece % pass_pieces_) * piece_count_;
   std::byte* const scratch = scratch_on_device(chunk) ? device_scratch_ : scratch_;
-  return scratch + scratch_begin_[chunk.at()] + in_window * scratch_element_bytes_;
+  return scratch + scratch_begin_[chunk.at()] + in_pass * scratch_element_bytes_;
 }
 
 uint64_t Binding::wire_bytes(const PlanOp& op, uint32_t piece) const {

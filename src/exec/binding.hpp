@@ -1,11 +1,11 @@
-// Binds a plan's chunks to a call's memory, and cuts them into pieces and windows.
+// Binds a plan's chunks to a call's memory, and cuts them into pieces and passes.
 //
 // A chunk moves in pieces of `piece_count` elements so that it can be forwarded while it is still
 // arriving. Partial sums live in scratch memory, which must stay bounded however large the call is.
-// So pieces are grouped into windows, and every link runs the plan once per window (in turns: the
-// all-gather of an all-reduce may lag behind its sums by some windows). A scratch slot
-// is used again by the next window as soon as its last reader is through. All ranks compute the
-// same pieces and windows from values that they have agreed on.
+// So pieces are grouped into passes, and every link runs the plan once per pass (in turns: the
+// all-gather of an all-reduce may lag behind its sums by some passes). A scratch slot
+// is used again by the next pass as soon as its last reader is through. All ranks compute the
+// same pieces and passes from values that they have agreed on.
 #pragma once
 
 #include <cstddef>
@@ -32,17 +32,17 @@ class Binding {
   Binding(const Plan& plan, const RankPlan& mine, const Call& call, const BindingLimits& limits);
 
   [[nodiscard]] uint32_t op_pieces(const PlanOp& op) const;
-  // Pieces [first, end) of the op in the turn: those of the window of that number, or of one before
+  // Pieces [first, end) of the op in the turn: those of the pass of that number, or of one before
   // where the op's phase lags behind the first one.
   struct PieceRange {
     uint32_t first;
     uint32_t end;
   };
   [[nodiscard]] PieceRange op_pieces_in(const PlanOp& op, uint32_t turn) const;
-  [[nodiscard]] uint32_t window_count() const { return window_count_; }
+  [[nodiscard]] uint32_t pass_count() const { return pass_count_; }
   // How often every link goes through its ops.
-  [[nodiscard]] uint32_t turn_count() const { return window_count_ + (lags_ ? kLargestLag : 0); }
-  [[nodiscard]] uint32_t window_pieces() const { return window_pieces_; }
+  [[nodiscard]] uint32_t turn_count() const { return pass_count_ + (lags_ ? kLargestLag : 0); }
+  [[nodiscard]] uint32_t pass_pieces() const { return pass_pieces_; }
 
   // Elements of one piece of a chunk (all of it in a whole-op plan).
   [[nodiscard]] uint64_t piece_elements(ChunkIndex chunk, uint32_t piece) const;
@@ -67,12 +67,12 @@ class Binding {
   [[nodiscard]] uint64_t largest_piece_bytes() const;
 
  private:
-  void place_chunks(const Plan& plan, const Call& call);
+  void bind_chunks(const Plan& plan, const Call& call);
   void choose_pieces(const Plan& plan, const BindingLimits& limits);
   void choose_lags(const Plan& plan, const BindingLimits& limits);
   [[nodiscard]] uint32_t lag(const PlanOp& op) const;
   void choose_scratch(const RankPlan& mine, const Call& call);
-  void place_scratch(const RankPlan& mine);
+  void bind_scratch(const RankPlan& mine);
 
   bool whole_ops_;
   size_t element_bytes_;
@@ -88,9 +88,9 @@ class Binding {
   std::vector<uint64_t> scratch_begin_;  // bytes, by chunk
   uint64_t largest_chunk_ = 0;           // elements
   uint64_t piece_count_ = 1;             // elements
-  uint32_t window_pieces_ = 1;
-  uint32_t window_count_ = 1;
-  static constexpr uint32_t kLargestLag = 2;  // windows
+  uint32_t pass_pieces_ = 1;
+  uint32_t pass_count_ = 1;
+  static constexpr uint32_t kLargestLag = 2;  // passes
   bool lags_ = false;
   std::vector<bool> scratch_on_device_;  // by chunk; empty: none
   uint64_t scratch_bytes_ = 0;

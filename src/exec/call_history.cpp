@@ -16,10 +16,10 @@ Status CallHistory::compare(const MadeCall& peer) const {
   }
   for (const std::deque<MadeCall>& calls : calls_) {
     for (const MadeCall& call : calls) {
-      const bool in_its_place =
+      const bool same_position =
           call.channel == peer.channel && call.frame.sequence == peer.frame.sequence;
-      const bool labelled_alike = peer.labelled != 0 && call.labelled == peer.labelled;
-      if (in_its_place || labelled_alike) {
+      const bool same_label = peer.labelled != 0 && call.labelled == peer.labelled;
+      if (same_position || same_label) {
         HORING_TRY(check_same_call(call.frame, peer.frame));
       }
     }

@@ -62,7 +62,9 @@ class CollectiveOperation : public Operation {
 
   [[nodiscard]] const Run& run() const { return *run_; }
   [[nodiscard]] const MadeCall& made() const { return made_; }
-  [[nodiscard]] OperationPlace place() const { return {made_.channel, run_->call().sequence}; }
+  [[nodiscard]] OperationPosition position() const {
+    return {made_.channel, run_->call().sequence};
+  }
   [[nodiscard]] bool awaits_entry() const { return entry_.has_value(); }
   // Whether the other ranks are to be asked about it now. *next: when to look again, at the latest.
   [[nodiscard]] bool question_due(Deadline now, Deadline* next);

@@ -19,8 +19,8 @@ Result<std::shared_ptr<Operation>> CollectiveQueues::submit(Submission&& submiss
   if (cause) {
     return cause->with_context(call.name());
   }
-  if (const auto departed = notices.against({call.channel, call.sequence})) {
-    return departed->with_context(call.name());
+  if (const auto why_left = notices.against({call.channel, call.sequence})) {
+    return why_left->with_context(call.name());
   }
   counters.entered = call.sequence;
   counters.last = call.collective;
@@ -54,7 +54,7 @@ bool CollectiveQueues::step_first(Queue& queue, std::optional<RunError>& error) 
   if (operation.over()) {
     const std::shared_ptr<CollectiveOperation> ended = std::move(queue.front());
     queue.pop_front();
-    ++counters_.at(ended->place().channel).completed;
+    ++counters_.at(ended->position().channel).completed;
     end(*ended, ended->outcome());
     return true;
   }
@@ -84,22 +84,22 @@ void CollectiveQueues::end_all(const Status& cause) {
 
 // Operations before a leave notice stay and complete: what the rank that left has sent for them is
 // here or on its way.
-Departed CollectiveQueues::end_departed(const LeaveNotices& notices) {
-  Departed ended;
+EndedByLeave CollectiveQueues::end_of_left(const LeaveNotices& notices) {
+  EndedByLeave ended;
   for (auto each = queues_.begin(); each != queues_.end();) {
     Queue& queue = each->second;
     while (!queue.empty()) {
       CollectiveOperation& last = *queue.back();
-      const std::optional<Status> departed = notices.against(last.place());
-      if (!departed) {
+      const std::optional<Status> why_left = notices.against(last.position());
+      if (!why_left) {
         break;
       }
-      const Status why = departed->with_context(last.run().call().name());
+      const Status why = why_left->with_context(last.run().call().name());
       log_error("{}", why.message());
       end(last, why);
       queue.pop_back();
       ended.any = true;
-      ended.abandoned = ended.abandoned ? ended.abandoned : departed;
+      ended.abandoned = ended.abandoned ? ended.abandoned : why_left;
     }
     each = queue.empty() ? queues_.erase(each) : std::next(each);
   }
@@ -180,11 +180,11 @@ std::vector<MadeCall> CollectiveQueues::take_due_questions(Deadline now, Deadlin
 }
 
 std::vector<MadeCall> CollectiveQueues::calls_up_to_first() const {
-  constexpr size_t kAskedBack = 8;
+  constexpr size_t kCallsBack = 8;
   std::vector<MadeCall> calls;
   for (const auto& [channel, queue] : queues_) {
-    const OperationPlace place = queue.front()->place();
-    const auto made = calls_.until(place.channel, place.number, kAskedBack);
+    const OperationPosition position = queue.front()->position();
+    const auto made = calls_.until(position.channel, position.number, kCallsBack);
     calls.insert(calls.end(), made.begin(), made.end());
   }
   return calls;
@@ -205,7 +205,7 @@ std::vector<ChannelState> CollectiveQueues::states() const {
       state.waiting = run.waiting_text();
       const auto held =
           std::find_if(queue.begin(), queue.end(), [](const auto& each) { return each->held(); });
-      state.held = held == queue.end() ? 0 : (*held)->place().number;
+      state.held = held == queue.end() ? 0 : (*held)->position().number;
     }
     states.push_back(std::move(state));
   }

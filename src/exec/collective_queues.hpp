@@ -36,7 +36,7 @@ class CollectiveQueues {
   [[nodiscard]] bool take_woken() { return std::exchange(woken_, false); }
   void end_all(const Status& cause);
   // Ends what cannot complete without a rank that has left.
-  [[nodiscard]] Departed end_departed(const LeaveNotices& notices);
+  [[nodiscard]] EndedByLeave end_of_left(const LeaveNotices& notices);
 
   [[nodiscard]] bool active() const { return !queues_.empty(); }
   [[nodiscard]] bool any_background() const;

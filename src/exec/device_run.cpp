@@ -108,8 +108,8 @@ Result<ConstBytes> Run::view_for_device(Queue& queue, const PlanOp& op) {
       !call_.device.work->started(queue.started[queue.started.size() - half].ticket)) {
     return ConstBytes();
   }
-  HORING_ASSIGN(const bool room, call_.device.work->has_room(arrives(queue)));
-  if (!room) {
+  HORING_ASSIGN(const bool may_start, call_.device.work->may_start(arrives(queue)));
+  if (!may_start) {
     return ConstBytes();
   }
   Link& link = *queue.layout->link;
@@ -161,8 +161,8 @@ Result<bool> Run::copy_on_device(Queue& queue, const PlanOp& op) {
   const bool inside = on_device(op.dst, op) && on_device(op.src, op);
   const device::Direction direction =
       inside ? device::Direction::kArrivesInside : device::Direction::kArrives;
-  HORING_ASSIGN(const bool room, work.has_room(direction));
-  if (!room) {
+  HORING_ASSIGN(const bool may_start, work.may_start(direction));
+  if (!may_start) {
     return false;
   }
   std::vector<device::CopyRange> copies;

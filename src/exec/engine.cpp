@@ -172,7 +172,7 @@ bool Engine::turn(Driver::Lock& lock) {
     end_all();
     return true;
   }
-  if (failures_.leave_notices_new() && end_departed()) {
+  if (failures_.leave_notices_new() && end_of_left()) {
     return true;
   }
   std::optional<RunError> error;
@@ -285,7 +285,7 @@ void Engine::fail_locally(Driver::Lock& lock, const RunError& error) {
   const bool everything = failures_.decide(
       lock,
       error,
-      {[this] { return end_departed(); }, [this] { return collectives_.calls_up_to_first(); }});
+      {[this] { return end_of_left(); }, [this] { return collectives_.calls_up_to_first(); }});
   if (everything) {
     end_all();
   }
@@ -293,7 +293,7 @@ void Engine::fail_locally(Driver::Lock& lock, const RunError& error) {
 
 void Engine::end_all() {
   if (options_.work != nullptr) {
-    options_.work->forget_given();
+    options_.work->forget_unstarted();
   }
   const Status cause = failures_.cause().value_or(Status());
   collectives_.end_all(cause);
@@ -302,11 +302,11 @@ void Engine::end_all() {
 }
 
 // Where the transport would still use the memory of those that ended, nothing may move any more.
-bool Engine::end_departed() {
+bool Engine::end_of_left() {
   failures_.took_leave_notices();
   bool any = false;
-  for (const Departed& ended : {messages_.end_departed(failures_.leave_notices()),
-                                collectives_.end_departed(failures_.leave_notices())}) {
+  for (const EndedByLeave& ended : {messages_.end_of_left(failures_.leave_notices()),
+                                    collectives_.end_of_left(failures_.leave_notices())}) {
     any |= ended.any;
     if (ended.abandoned && network_ != nullptr && !network_->forgets_abandoned()) {
       failures_.fail(*ended.abandoned);

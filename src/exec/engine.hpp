@@ -155,7 +155,7 @@ class Engine final : private Driver::Driven {
   void fail_locally(Driver::Lock& lock, const RunError& error);
   void end_all();
   // true: some operation needed a rank that has left.
-  bool end_departed();
+  bool end_of_left();
   // Whose operations have ended, or can be joined.
   void wake_their_waiters();
   [[nodiscard]] RunError late_operation() const;

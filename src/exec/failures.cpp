@@ -32,18 +32,18 @@ void Failures::await_cause(Driver::Lock& lock, std::chrono::milliseconds timeout
 // peer has not left: its connection is broken.
 bool Failures::explained_by_leave_notice(Driver::Lock& lock,
                                          const RunError& error,
-                                         const std::function<bool()>& end_departed) {
+                                         const std::function<bool()>& end_of_left) {
   const StatusCode code = error.status.code();
   if (!error.peer || (code != StatusCode::kPeerLost && code != StatusCode::kConnection)) {
     return false;
   }
   const Deadline timeout = deadline_after(kLeaveNoticeTimeout);
-  while (!cause_ && !end_departed()) {
+  while (!cause_ && !end_of_left()) {
     if (leave_notices_over_) {
       return false;
     }
     if (!driver_.await_change(lock, timeout)) {
-      return end_departed();
+      return end_of_left();
     }
   }
   return !cause_;
@@ -51,7 +51,7 @@ bool Failures::explained_by_leave_notice(Driver::Lock& lock,
 
 // The first error of this rank is reported to all ranks. Without an answer it stands.
 bool Failures::decide(Driver::Lock& lock, const RunError& error, const UnderWay& operations) {
-  if (explained_by_leave_notice(lock, error, operations.end_departed)) {
+  if (explained_by_leave_notice(lock, error, operations.end_of_left)) {
     return false;
   }
   if (error.other_call) {

@@ -43,14 +43,14 @@ class Failures {
   // Nobody passes leave notices on any more.
   void no_more_leave_notices();
   [[nodiscard]] const LeaveNotices& leave_notices() const { return leave_notices_; }
-  // Whether some came since end_departed() began last.
+  // Whether some came since end_of_left() began last.
   [[nodiscard]] bool leave_notices_new() const { return leave_notices_new_; }
   void took_leave_notices() { leave_notices_new_ = false; }
 
   // The operations under way, as far as an error concerns them.
   struct UnderWay {
     // Ends those that need a rank that has left. true: there were some.
-    std::function<bool()> end_departed;
+    std::function<bool()> end_of_left;
     // What the other ranks should compare with their calls.
     std::function<std::vector<MadeCall>()> calls;
   };
@@ -63,7 +63,7 @@ class Failures {
  private:
   [[nodiscard]] bool explained_by_leave_notice(Driver::Lock& lock,
                                                const RunError& error,
-                                               const std::function<bool()>& end_departed);
+                                               const std::function<bool()>& end_of_left);
   void await_cause(Driver::Lock& lock, std::chrono::milliseconds timeout);
 
   EngineOwner& owner_;

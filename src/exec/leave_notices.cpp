@@ -24,10 +24,10 @@ std::string after(const ChannelProgress& channel) {
 
 }  // namespace
 
-std::optional<Status> LeaveNotices::against(const OperationPlace& place) const {
+std::optional<Status> LeaveNotices::against(const OperationPosition& position) const {
   for (const PeerLeaveNotice& leave_notice : leave_notices_) {
-    const ChannelProgress& channel = leave_notice.channels.at(place.channel);
-    if (place.number > channel.entered) {
+    const ChannelProgress& channel = leave_notice.channels.at(position.channel);
+    if (position.number > channel.entered) {
       return left(leave_notice, after(channel));
     }
   }

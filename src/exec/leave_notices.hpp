@@ -40,13 +40,13 @@ struct PeerLeaveNotice {
 };
 
 // Where an operation of this rank stands in the order that both ends count.
-struct OperationPlace {
+struct OperationPosition {
   uint8_t channel = 0;
   uint32_t number = 0;  // from 1
 };
 
 // What leave notices have ended.
-struct Departed {
+struct EndedByLeave {
   bool any = false;
   // Of the first operation whose memory a transport may still use: why it ended.
   std::optional<Status> abandoned;
@@ -57,7 +57,7 @@ class LeaveNotices {
   void add(PeerLeaveNotice leave_notice) { leave_notices_.push_back(std::move(leave_notice)); }
   [[nodiscard]] bool none() const { return leave_notices_.empty(); }
   // Why the operation cannot complete: the first leave notice that it cannot do without.
-  [[nodiscard]] std::optional<Status> against(const OperationPlace& place) const;
+  [[nodiscard]] std::optional<Status> against(const OperationPosition& position) const;
   // The notice of this rank, or nullptr.
   [[nodiscard]] const PeerLeaveNotice* of(GlobalRank rank) const;
   // Why no more messages pass between that rank and this one.

@@ -101,12 +101,12 @@ void MessageOperations::end_all(const Status& cause) {
   messages_ = PointToPoint(options());
 }
 
-Departed MessageOperations::end_departed(const LeaveNotices& notices) {
+EndedByLeave MessageOperations::end_of_left(const LeaveNotices& notices) {
   const size_t before = operations_.size();
   bool lent = false;
-  messages_.depart(notices, &lent);
+  messages_.end_of_left(notices, &lent);
   end_those_over();
-  Departed ended;
+  EndedByLeave ended;
   ended.any = operations_.size() != before;
   if (lent) {
     ended.abandoned = notices.any();

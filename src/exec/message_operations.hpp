@@ -47,7 +47,7 @@ class MessageOperations {
   [[nodiscard]] bool take_woken() { return std::exchange(woken_, false); }
   void end_all(const Status& cause);
   // Ends what a rank that has left leaves undone.
-  [[nodiscard]] Departed end_departed(const LeaveNotices& notices);
+  [[nodiscard]] EndedByLeave end_of_left(const LeaveNotices& notices);
   // This rank leaves. true: some ended that nobody else needs.
   [[nodiscard]] bool end_in_vain(Deadline now);
 

@@ -57,7 +57,7 @@ std::optional<RunError> PointToPoint::make_progress(const LeaveNotices& notices,
   }
   if (!notices.none() && active()) {
     bool lent = false;
-    depart(notices, &lent);
+    end_of_left(notices, &lent);
     *moved = *moved || !ended_.empty();
   }
   return lost_peer();
@@ -111,7 +111,7 @@ bool PointToPoint::dry(const PeerLeaveNotice& notice, int32_t tag) const {
   return notice.sent_here <= found->second->arrived() && !found->second->holds(tag);
 }
 
-std::optional<Status> PointToPoint::all_departed(const LeaveNotices& notices, int32_t tag) const {
+std::optional<Status> PointToPoint::all_left(const LeaveNotices& notices, int32_t tag) const {
   const auto own = peers_.find(options_.self);
   if (own != peers_.end() && own->second->holds(tag)) {
     return std::nullopt;
@@ -130,13 +130,13 @@ std::optional<Status> PointToPoint::all_departed(const LeaveNotices& notices, in
   return last;
 }
 
-std::optional<Status> PointToPoint::departed(const Transfer& transfer,
-                                             const LeaveNotices& notices) const {
+std::optional<Status> PointToPoint::peer_left(const Transfer& transfer,
+                                              const LeaveNotices& notices) const {
   if (!transfer.sends && transfer.from) {
     return std::nullopt;  // on its way, in full
   }
   if (!transfer.peer) {
-    return all_departed(notices, transfer.tag);
+    return all_left(notices, transfer.tag);
   }
   const PeerLeaveNotice* notice = notices.of(*transfer.peer);
   if (notice == nullptr) {
@@ -147,10 +147,10 @@ std::optional<Status> PointToPoint::departed(const Transfer& transfer,
   return goes_on ? std::nullopt : std::optional(LeaveNotices::no_messages(*notice));
 }
 
-void PointToPoint::depart(const LeaveNotices& notices, bool* lent) {
+void PointToPoint::end_of_left(const LeaveNotices& notices, bool* lent) {
   std::vector<Transfer*> ended;
   for (const auto& [order, transfer] : active_) {
-    const auto why = departed(*transfer, notices);
+    const auto why = peer_left(*transfer, notices);
     if (!why) {
       continue;
     }
@@ -206,12 +206,12 @@ RunWait PointToPoint::wait_state() const {
 }
 
 std::string PointToPoint::waiting_text() const {
-  constexpr size_t kShown = 3;
+  constexpr size_t kMaxListed = 3;
   std::string text;
-  size_t shown = 0;
+  size_t listed = 0;
   for (const auto& [order, transfer] : active_) {
-    if (shown++ == kShown) {
-      return text + ", and " + std::to_string(active_.size() - kShown) + " more";
+    if (listed++ == kMaxListed) {
+      return text + ", and " + std::to_string(active_.size() - kMaxListed) + " more";
     }
     text += (text.empty() ? "" : "; ") + transfer->name();
   }

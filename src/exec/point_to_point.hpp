@@ -49,7 +49,7 @@ class PointToPoint {
                                                       bool idle,
                                                       bool* moved);
   // Ends what a rank that has left leaves undone. *lent: a link had been given memory of one.
-  void depart(const LeaveNotices& notices, bool* lent);
+  void end_of_left(const LeaveNotices& notices, bool* lent);
   // Nothing more will be posted: ends what waits for this rank itself, and receives whose deadline
   // has passed before a message came.
   void end_in_vain(Deadline now);
@@ -73,9 +73,9 @@ class PointToPoint {
   [[nodiscard]] Result<MessagePeer*> peer(GlobalRank rank);
   [[nodiscard]] std::optional<RunError> step_peers(bool* moved);
   [[nodiscard]] std::optional<RunError> lost_peer() const;
-  [[nodiscard]] std::optional<Status> departed(const Transfer& transfer,
-                                               const LeaveNotices& notices) const;
-  [[nodiscard]] std::optional<Status> all_departed(const LeaveNotices& notices, int32_t tag) const;
+  [[nodiscard]] std::optional<Status> peer_left(const Transfer& transfer,
+                                                const LeaveNotices& notices) const;
+  [[nodiscard]] std::optional<Status> all_left(const LeaveNotices& notices, int32_t tag) const;
   // Whether nothing for a receive with this tag is here or can come.
   [[nodiscard]] bool dry(const PeerLeaveNotice& notice, int32_t tag) const;
   void retire(const std::vector<Transfer*>& ended);

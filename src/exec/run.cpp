@@ -66,7 +66,7 @@ Run::Run(Call call,
   const auto& ops = schedule_->built.mine.ops;
   const bool barrier = schedule_->built.plan.phase_barrier;
   if (barrier) {
-    barrier_left_.assign(size_t{binding_.window_count()} * schedule_->phase_count, 0);
+    barrier_left_.assign(size_t{binding_.pass_count()} * schedule_->phase_count, 0);
   }
   report_.algorithm = call_.algorithm;
   queues_.reserve(schedule_->queues.size());
@@ -83,9 +83,9 @@ Run::Run(Call call,
       } else if (layout.link != nullptr && !layout.sends) {
         intra_messages_left_ += pieces;
       }
-      for (uint32_t window = 0; barrier && window < binding_.window_count(); ++window) {
-        const auto range = binding_.op_pieces_in(ops[index], window);
-        barrier_left_[size_t{window} * schedule_->phase_count + ops[index].phase] +=
+      for (uint32_t pass = 0; barrier && pass < binding_.pass_count(); ++pass) {
+        const auto range = binding_.op_pieces_in(ops[index], pass);
+        barrier_left_[size_t{pass} * schedule_->phase_count + ops[index].phase] +=
             range.end - range.first;
       }
     }
@@ -102,7 +102,7 @@ void Run::start(std::byte* scratch, std::byte* device_scratch) {
     if (queue.layout->link != nullptr && queue.layout->sends) {
       queue.released_base = queue.layout->link->released();
     }
-    if (binding_.window_count() > 0 && !queue.layout->ops.empty()) {
+    if (binding_.pass_count() > 0 && !queue.layout->ops.empty()) {
       queue.piece = binding_.op_pieces_in(schedule_->op(queue.op()), 0).first;
     }
     settle(queue);
@@ -142,8 +142,8 @@ bool Run::satisfied(uint32_t dep, uint32_t piece) const {
 bool Run::ready(uint32_t op_index, uint32_t piece) const {
   const PlanOp& op = schedule_->op(op_index);
   if (!barrier_left_.empty()) {
-    const uint32_t window = piece / binding_.window_pieces();
-    if (barrier_now_ < window * schedule_->phase_count + op.phase) {
+    const uint32_t pass = piece / binding_.pass_pieces();
+    if (barrier_now_ < pass * schedule_->phase_count + op.phase) {
       return false;
     }
   }
@@ -152,9 +152,9 @@ bool Run::ready(uint32_t op_index, uint32_t piece) const {
       return false;
     }
   }
-  if (piece >= binding_.window_pieces()) {
+  if (piece >= binding_.pass_pieces()) {
     for (const uint32_t reader : schedule_->readers_before[op_index]) {
-      if (!satisfied(reader, piece - binding_.window_pieces())) {
+      if (!satisfied(reader, piece - binding_.pass_pieces())) {
         return false;
       }
     }
@@ -168,8 +168,8 @@ void Run::piece_done(uint32_t op_index, uint32_t piece) {
   if (barrier_left_.empty()) {
     return;
   }
-  const uint32_t window = piece / binding_.window_pieces();
-  --barrier_left_[size_t{window} * schedule_->phase_count + schedule_->op(op_index).phase];
+  const uint32_t pass = piece / binding_.pass_pieces();
+  --barrier_left_[size_t{pass} * schedule_->phase_count + schedule_->op(op_index).phase];
   while (barrier_now_ < barrier_left_.size() && barrier_left_[barrier_now_] == 0) {
     ++barrier_now_;
   }
@@ -244,7 +244,7 @@ std::optional<RunError> Run::move_one_inside(bool* moved) {
 std::optional<RunError> Run::move_one(Queue& queue, bool* moved) {
   const Result<bool> progress = move_head(queue);
   if (!progress.ok()) {
-    return RunError{progress.status().with_context(call_.name() + ", " + describe_head(queue)),
+    return RunError{progress.status().with_context(call_.name() + ", " + queue_head_text(queue)),
                     queue.layout->peer,
                     progress.status().code() == StatusCode::kMismatch};
   }
@@ -350,7 +350,7 @@ Result<bool> Run::send_head(Queue& queue, const PlanOp& op) {
     DeviceLink* const link = queue.layout->link->for_device();
     if (link == nullptr) {
       return Status(StatusCode::kInternal,
-                    queue.layout->link->describe() + ": a link for host memory only");
+                    queue.layout->link->to_string() + ": a link for host memory only");
     }
     return link->try_send_from_device(frame_for(queue, op),
                                       joined_parts<ConstBytes>(op.chunks, part));
@@ -507,9 +507,9 @@ void Run::collect_blockers(uint32_t op_index,
   for (const uint32_t dep : schedule_->op(op_index).deps) {
     visit(dep, piece);
   }
-  if (piece >= binding_.window_pieces()) {
+  if (piece >= binding_.pass_pieces()) {
     for (const uint32_t reader : schedule_->readers_before[op_index]) {
-      visit(reader, piece - binding_.window_pieces());
+      visit(reader, piece - binding_.pass_pieces());
     }
   }
 }

@@ -78,7 +78,7 @@ class Run {
     const QueueLayout* layout = nullptr;
     size_t position = 0;  // in layout->ops
     uint32_t piece = 0;   // of that op
-    uint32_t turn = 0;    // over the ops, one window of each
+    uint32_t turn = 0;    // over the ops, one pass of each
     bool ended = false;
     // Messages of more parts than a link takes, as one part each; kept until the run ends.
     std::vector<std::vector<std::byte>> packed;
@@ -137,7 +137,7 @@ class Run {
   void piece_done(uint32_t op_index, uint32_t piece);
   [[nodiscard]] bool collect_released(Queue& queue);
   void account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t began_ns);
-  [[nodiscard]] std::string describe_head(const Queue& queue) const;
+  [[nodiscard]] std::string queue_head_text(const Queue& queue) const;
 
   // wait_state's walk over the deps of a head that is not ready.
   struct Blockers {
@@ -162,7 +162,7 @@ class Run {
   size_t first_copy_ = 0;
   size_t next_inside_ = 0;      // whose turn it is, from first_inside_
   std::vector<uint32_t> done_;  // by op: pieces completed, in order
-  // With phase barriers: pieces left per (window, phase), and the first of them that has any.
+  // With phase barriers: pieces left per (pass, phase), and the first of them that has any.
   std::vector<uint64_t> barrier_left_;
   uint32_t barrier_now_ = 0;
   uint64_t total_pieces_ = 0;

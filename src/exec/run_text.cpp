@@ -5,7 +5,7 @@
 
 namespace ho {
 
-std::string Run::describe_head(const Queue& queue) const {
+std::string Run::queue_head_text(const Queue& queue) const {
   if (!queue.started.empty()) {
     return fmt::format("{} pieces that the device is at", queue.started.size());
   }
@@ -43,7 +43,7 @@ std::string Run::waiting_text() const {
     const bool waits = queue.ended ? !queue.unreleased.empty() || !queue.started.empty()
                                    : ready(queue.op(), queue.piece);
     if (waits && listed < 3) {
-      text += (listed++ == 0 ? "" : "; ") + describe_head(queue);
+      text += (listed++ == 0 ? "" : "; ") + queue_head_text(queue);
       const std::string trouble =
           queue.layout->link != nullptr ? queue.layout->link->trouble() : std::string();
       text += trouble.empty() || trouble == last_trouble ? "" : ", but " + trouble;

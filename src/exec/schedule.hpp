@@ -30,7 +30,7 @@ struct Schedule {
   std::vector<QueueLayout>
       queues;  // inter sends, inter receives, intra sends, intra receives, copies
   // first_write[i]: op i starts a scratch chunk; the ops that read that chunk must be through with
-  // the previous window's piece in the same slot.
+  // the previous pass's piece in the same slot.
   std::vector<std::vector<uint32_t>> readers_before;
   uint32_t phase_count = 1;
 

@@ -262,7 +262,7 @@ void Direct::lead_all_reduce() {
 void Direct::broadcast(GlobalRank root) {
   const Chunks data = {ChunkIndex(0)};
   const uint32_t root_group = map_.group_of(root).value();
-  const uint32_t place = (group_ + groups_ - root_group) % groups_;  // in the tree, root 0
+  const uint32_t offset = (group_ + groups_ - root_group) % groups_;  // in the tree, root 0
   const auto leader_at = [&](uint32_t at) { return leader_of((root_group + at) % groups_); };
   Value value;
   if (self_ == root) {
@@ -270,10 +270,10 @@ void Direct::broadcast(GlobalRank root) {
     if (!leads()) {
       writer_.send(leader_, data, value);
     }
-  } else if (leads() && place != 0) {
-    const auto round = static_cast<uint32_t>(std::bit_width(place)) - 1;
+  } else if (leads() && offset != 0) {
+    const auto round = static_cast<uint32_t>(std::bit_width(offset)) - 1;
     writer_.at(1, round);
-    value = writer_.recv(leader_at(place - (1U << round)), data, Space::kOutput);
+    value = writer_.recv(leader_at(offset - (1U << round)), data, Space::kOutput);
   } else {
     writer_.at(leads() ? 0 : 2, 0);
     value = writer_.recv(leads() ? root : leader_, data, Space::kOutput);
@@ -281,10 +281,10 @@ void Direct::broadcast(GlobalRank root) {
   if (!leads()) {
     return;
   }
-  for (uint32_t k = static_cast<uint32_t>(std::bit_width(place)); place + (1U << k) < groups_;
+  for (uint32_t k = static_cast<uint32_t>(std::bit_width(offset)); offset + (1U << k) < groups_;
        ++k) {
     writer_.at(1, k);
-    writer_.send(leader_at(place + (1U << k)), data, value);
+    writer_.send(leader_at(offset + (1U << k)), data, value);
   }
   writer_.at(2, 0);
   for (const GlobalRank member : members_) {
@@ -307,22 +307,22 @@ void Direct::reduce(GlobalRank root) {
   }
   const Space result = self_ == root ? Space::kOutput : Space::kScratch;
   const uint32_t root_group = map_.group_of(root).value();
-  const uint32_t place = (group_ + groups_ - root_group) % groups_;  // in the tree, root 0
+  const uint32_t offset = (group_ + groups_ - root_group) % groups_;  // in the tree, root 0
   const auto leader_at = [&](uint32_t at) { return leader_of((root_group + at) % groups_); };
   const auto rounds = static_cast<uint32_t>(std::bit_width(groups_ - 1));
   Value sum = sum_members(data, groups_ == 1 ? result : Space::kScratch, groups_ == 1);
-  const auto first_child = static_cast<uint32_t>(std::bit_width(place));
+  const auto first_child = static_cast<uint32_t>(std::bit_width(offset));
   for (uint32_t k = rounds; k-- > first_child;) {
-    if (place + (1U << k) < groups_) {
-      const bool complete = place == 0 && k == 0;
+    if (offset + (1U << k) < groups_) {
+      const bool complete = offset == 0 && k == 0;
       writer_.at(1, rounds - 1 - k);
       sum = writer_.recv_reduce(
-          leader_at(place + (1U << k)), data, sum, complete ? result : Space::kScratch, complete);
+          leader_at(offset + (1U << k)), data, sum, complete ? result : Space::kScratch, complete);
     }
   }
-  if (place != 0) {
+  if (offset != 0) {
     writer_.at(1, rounds - first_child);
-    writer_.send(leader_at(place - (1U << (first_child - 1))), data, sum);
+    writer_.send(leader_at(offset - (1U << (first_child - 1))), data, sum);
   } else if (self_ != root) {
     writer_.at(2, 0);
     writer_.send(root, data, sum);

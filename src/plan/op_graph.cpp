@@ -36,8 +36,8 @@ class Connector {
   }
 
  private:
-  [[nodiscard]] std::string describe(OpId id) const {
-    return describe_op(whole_, graph_.rank[id], id - graph_.first[graph_.rank[id]]);
+  [[nodiscard]] std::string text_at(OpId id) const {
+    return op_text(whole_, graph_.rank[id], id - graph_.first[graph_.rank[id]]);
   }
   void number();
   [[nodiscard]] Status pair();
@@ -58,7 +58,7 @@ class Connector {
   const WholePlan& whole_;
   OpGraph graph_;
   std::vector<std::pair<uint32_t, uint32_t>> edges_;  // nodes: ops, then barriers
-  uint32_t nodes_ = 0;
+  uint32_t vertices_ = 0;
   uint32_t links_ = 0;
 };
 
@@ -70,7 +70,7 @@ void Connector::number() {
   graph_.first.push_back(static_cast<OpId>(graph_.rank.size()));
   graph_.partner.assign(graph_.size(), kNoOp);
   graph_.link.assign(graph_.size(), 0);
-  nodes_ = static_cast<uint32_t>(graph_.size());
+  vertices_ = static_cast<uint32_t>(graph_.size());
 }
 
 void Connector::link_in_order(const std::vector<LinkEnd>& ends) {
@@ -105,13 +105,13 @@ Status Connector::pair() {
     const bool send_alone =
         i >= recvs.size() || (i < sends.size() && sends[i].key() < recvs[i].key());
     if (send_alone) {
-      return broken(describe(sends[i].id) + " is never received");
+      return broken(text_at(sends[i].id) + " is never received");
     }
     if (i >= sends.size() || recvs[i].key() < sends[i].key()) {
-      return broken(describe(recvs[i].id) + " is never sent");
+      return broken(text_at(recvs[i].id) + " is never sent");
     }
     if (graph_.op(sends[i].id).chunks != graph_.op(recvs[i].id).chunks) {
-      return broken(describe(sends[i].id) + " meets " + describe(recvs[i].id) +
+      return broken(text_at(sends[i].id) + " meets " + text_at(recvs[i].id) +
                     ", which expects other chunks");
     }
     graph_.partner[sends[i].id] = recvs[i].id;
@@ -149,44 +149,44 @@ void Connector::add_barriers(uint32_t rank) {
   for (const auto& [phase, ids] : phases) {
     for (const OpId id : ids) {
       if (started) {
-        edge(nodes_ - 1, id);
+        edge(vertices_ - 1, id);
       }
-      edge_done(id, nodes_);
+      edge_done(id, vertices_);
     }
     if (started) {
-      edge(nodes_ - 1, nodes_);
+      edge(vertices_ - 1, vertices_);
     }
     started = true;
-    ++nodes_;
+    ++vertices_;
   }
 }
 
 Status Connector::order() {
   std::sort(edges_.begin(), edges_.end());
-  std::vector<size_t> begin(nodes_ + 1, edges_.size());
-  std::vector<uint32_t> waits(nodes_, 0);
+  std::vector<size_t> begin(vertices_ + 1, edges_.size());
+  std::vector<uint32_t> waits(vertices_, 0);
   for (size_t i = edges_.size(); i-- > 0;) {
     begin[edges_[i].first] = i;
     ++waits[edges_[i].second];
   }
-  for (size_t node = nodes_; node-- > 0;) {
-    begin[node] = std::min(begin[node], begin[node + 1]);
+  for (size_t vertex = vertices_; vertex-- > 0;) {
+    begin[vertex] = std::min(begin[vertex], begin[vertex + 1]);
   }
   std::vector<uint32_t> ready;
-  for (uint32_t node = nodes_; node-- > 0;) {
-    if (waits[node] == 0) {
-      ready.push_back(node);
+  for (uint32_t vertex = vertices_; vertex-- > 0;) {
+    if (waits[vertex] == 0) {
+      ready.push_back(vertex);
     }
   }
-  graph_.place.assign(graph_.size(), 0);
+  graph_.position.assign(graph_.size(), 0);
   while (!ready.empty()) {
-    const uint32_t node = ready.back();
+    const uint32_t vertex = ready.back();
     ready.pop_back();
-    if (node < graph_.size()) {
-      graph_.place[node] = static_cast<uint32_t>(graph_.in_order.size());
-      graph_.in_order.push_back(node);
+    if (vertex < graph_.size()) {
+      graph_.position[vertex] = static_cast<uint32_t>(graph_.in_order.size());
+      graph_.in_order.push_back(vertex);
     }
-    for (size_t i = begin[node]; i < begin[node + 1]; ++i) {
+    for (size_t i = begin[vertex]; i < begin[vertex + 1]; ++i) {
       if (--waits[edges_[i].second] == 0) {
         ready.push_back(edges_[i].second);
       }
@@ -201,22 +201,22 @@ Status Connector::order() {
 // Every node that still waits has a predecessor that still waits: walking back from one of them
 // must meet a node twice, and from there on the walk is a cycle.
 std::string Connector::name_cycle(const std::vector<uint32_t>& waits) const {
-  std::vector<uint32_t> before(nodes_, kNoOp);
-  uint32_t node = 0;
+  std::vector<uint32_t> before(vertices_, kNoOp);
+  uint32_t vertex = 0;
   for (const auto& [from, to] : edges_) {
     if (waits[from] > 0 && waits[to] > 0) {
       before[to] = from;
-      node = to;
+      vertex = to;
     }
   }
-  for (uint32_t i = 0; i < nodes_; ++i) {
-    node = before[node];
+  for (uint32_t i = 0; i < vertices_; ++i) {
+    vertex = before[vertex];
   }
   std::string text;
   uint32_t named = 0;
-  for (uint32_t at = node; named == 0 || at != node; at = before[at]) {
+  for (uint32_t at = vertex; named == 0 || at != vertex; at = before[at]) {
     if (at < graph_.size() && named < 6) {
-      text += (text.empty() ? "" : ", which waits for ") + describe(at);
+      text += (text.empty() ? "" : ", which waits for ") + text_at(at);
     }
     ++named;
   }

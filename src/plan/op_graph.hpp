@@ -19,12 +19,12 @@ inline constexpr OpId kNoOp = std::numeric_limits<OpId>::max();
 
 struct OpGraph {
   const WholePlan* whole = nullptr;
-  std::vector<OpId> first;      // of each rank, and the total at the end
-  std::vector<uint32_t> rank;   // of each op
-  std::vector<OpId> partner;    // the matching send or receive; kNoOp for copies
-  std::vector<uint32_t> link;   // equal for ops of one link and direction; copies have their own
-  std::vector<uint32_t> place;  // in one order in which all ops can run
-  std::vector<OpId> in_order;   // the ops in that order
+  std::vector<OpId> first;         // of each rank, and the total at the end
+  std::vector<uint32_t> rank;      // of each op
+  std::vector<OpId> partner;       // the matching send or receive; kNoOp for copies
+  std::vector<uint32_t> link;      // equal for ops of one link and direction; copies have their own
+  std::vector<uint32_t> position;  // in one order in which all ops can run
+  std::vector<OpId> in_order;      // the ops in that order
 
   [[nodiscard]] size_t size() const { return rank.size(); }
   [[nodiscard]] const PlanOp& op(OpId id) const {
@@ -47,8 +47,8 @@ struct OpGraph {
 [[nodiscard]] Status check_bytes(const WholePlan& whole, const GroupMap& map);
 
 // "rank 3 op 17 (recv block 5 from rank 2, inter rail 1, phase 0 step 2)"
-[[nodiscard]] std::string describe_op(const WholePlan& whole, uint32_t rank, size_t index);
-[[nodiscard]] std::string describe_chunk(const Plan& plan, ChunkIndex chunk);
+[[nodiscard]] std::string op_text(const WholePlan& whole, uint32_t rank, size_t index);
+[[nodiscard]] std::string chunk_text(const Plan& plan, ChunkIndex chunk);
 // The error of a broken rule: kInternal, "plan <collective> <algorithm>: <rule>: <message>".
 [[nodiscard]] Status broken_plan(const Plan& plan, std::string_view rule, std::string message);
 

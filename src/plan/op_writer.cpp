@@ -35,16 +35,16 @@ void order_by_phase(RankPlan& mine) {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return mine.ops[a].phase < mine.ops[b].phase;
   });
-  std::vector<uint32_t> place(order.size());
+  std::vector<uint32_t> location(order.size());
   std::vector<PlanOp> sorted;
   sorted.reserve(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) {
-    place[order[i]] = i;
+    location[order[i]] = i;
     sorted.push_back(std::move(mine.ops[order[i]]));
   }
   for (PlanOp& op : sorted) {
     for (uint32_t& dep : op.deps) {
-      dep = place[dep];
+      dep = location[dep];
     }
   }
   mine.ops = std::move(sorted);

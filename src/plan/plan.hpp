@@ -13,7 +13,8 @@
 //   deps are therefore ops of the same rank on the same chunk. A plan whose ops carry several
 //   chunks has `whole_ops` set: each op is one message and deps are between whole ops, any chunk.
 // - With `phase_barrier` set, an op waits for all ops of this rank with a smaller phase.
-// - The k-th send on a link meets the k-th receive of its other end and carries the same chunks.
+// - The k-th send on a link pairs with the k-th receive of its other end and carries the same
+// chunks.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ std::string chunk_list(const Plan& plan, const PlanOp& op) {
   return text;
 }
 
-std::string places(const PlanOp& op) {
+std::string slots(const PlanOp& op) {
   std::string src(to_string(op.src));
   std::string dst(to_string(op.dst));
   switch (op.kind) {
@@ -143,7 +143,7 @@ std::string print_op(const Plan& plan, const RankPlan& ranks_ops, size_t index) 
     peer += op.lane == Lane::kInter ? " rail " + number(op.rail.value()) : "";
     peer += plan.connection_count > 1 ? " connection " + number(op.connection) : "";
   }
-  text += " " + padded(peer, plan.connection_count > 1 ? 38 : 26) + " " + padded(places(op), 18) +
+  text += " " + padded(peer, plan.connection_count > 1 ? 38 : 26) + " " + padded(slots(op), 18) +
           " phase " + number(op.phase) + " step " + number(op.step);
   text += op.final_sum ? " final" : "";
   for (const uint32_t& dep : op.deps) {

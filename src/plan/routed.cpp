@@ -100,8 +100,8 @@ class RouteTable {
     }
     for (PlanOp& op : mine.ops) {
       for (ChunkIndex& index : op.chunks) {
-        const auto place = std::lower_bound(touched.begin(), touched.end(), index);
-        index = ChunkIndex(static_cast<size_t>(place - touched.begin()));
+        const auto offset = std::lower_bound(touched.begin(), touched.end(), index);
+        index = ChunkIndex(static_cast<size_t>(offset - touched.begin()));
       }
     }
   }
@@ -245,13 +245,13 @@ class Routed {
       }
       return single;
     }
-    std::vector<Loads> by_place(4);
+    std::vector<Loads> by_offset(4);
     for (const Load& load : loads) {
-      const size_t place = (load.source == sender ? 0U : 1U) + (load.target == receiver ? 0U : 2U);
-      by_place[place].push_back(load);
+      const size_t offset = (load.source == sender ? 0U : 1U) + (load.target == receiver ? 0U : 2U);
+      by_offset[offset].push_back(load);
     }
-    std::erase_if(by_place, [](const Loads& none) { return none.empty(); });
-    return by_place;
+    std::erase_if(by_offset, [](const Loads& none) { return none.empty(); });
+    return by_offset;
   }
   [[nodiscard]] static Chunks chunks_of(const Loads& loads) {
     Chunks chunks;

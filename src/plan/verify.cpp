@@ -19,7 +19,7 @@ Status broken_plan(const Plan& plan, std::string_view rule, std::string message)
               std::move(message)};
 }
 
-std::string describe_chunk(const Plan& plan, ChunkIndex chunk) {
+std::string chunk_text(const Plan& plan, ChunkIndex chunk) {
   if (chunk.at() >= plan.chunks.size()) {
     return "chunk " + std::to_string(chunk.value());
   }
@@ -32,12 +32,12 @@ std::string describe_chunk(const Plan& plan, ChunkIndex chunk) {
   return text + ")";
 }
 
-std::string describe_op(const WholePlan& whole, uint32_t rank, size_t index) {
+std::string op_text(const WholePlan& whole, uint32_t rank, size_t index) {
   const PlanOp& op = whole.ranks[rank].ops[index];
   std::string text = "rank " + std::to_string(rank) + " op " + std::to_string(index) + " (" +
                      std::string(to_string(op.kind));
   if (op.chunks.size() == 1) {
-    text += " " + describe_chunk(whole.plan, op.chunks.front());
+    text += " " + chunk_text(whole.plan, op.chunks.front());
   } else {
     text += " " + std::to_string(op.chunks.size()) + " chunks";
   }

@@ -11,7 +11,8 @@ namespace ho {
 // Checks, in this order; the first failure is returned and names rank, op, chunk and rule:
 // 1. bounds: ranks, chunks, rails, deps (earlier, same chunk unless whole_ops), lanes (an intra op
 //    stays in its group, an inter op leaves it), chunk parts tile every block;
-// 2. pairing: the k-th send of a link meets the k-th receive of its other end with the same chunks,
+// 2. pairing: the k-th send of a link pairs with the k-th receive of its other end with the same
+// chunks,
 //    none left over;
 // 3. no cycle through link order, deps, phase barriers and messages;
 // 4. no two unordered accesses to one chunk where one writes, both out of place and in place

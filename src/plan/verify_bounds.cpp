@@ -41,7 +41,7 @@ Status BoundsCheck::run() {
   for (uint32_t rank = 0; rank < whole_.ranks.size(); ++rank) {
     for (size_t index = 0; index < whole_.ranks[rank].ops.size(); ++index) {
       if (const auto problem = wrong(rank, index)) {
-        return broken(describe_op(whole_, rank, index) + ": " + *problem);
+        return broken(op_text(whole_, rank, index) + ": " + *problem);
       }
     }
   }
@@ -148,7 +148,7 @@ std::optional<std::string> BoundsCheck::wrong(uint32_t rank, size_t index) {
       return "chunk " + std::to_string(chunk.value()) + " of " + std::to_string(plan.chunks.size());
     }
     if (seen_[chunk.at()] == ops_) {
-      return describe_chunk(plan, chunk) + " is named twice";
+      return chunk_text(plan, chunk) + " is named twice";
     }
     seen_[chunk.at()] = ops_;
   }
@@ -218,7 +218,7 @@ std::optional<std::string> BoundsCheck::wrong_spaces(uint32_t rank, const PlanOp
     for (const auto& [used, space] : {std::pair(reads, op.src), std::pair(writes, op.dst)}) {
       if (used && !has_space(rank, space, block)) {
         return "this rank has no " + std::string(to_string(space)) + " for " +
-               describe_chunk(whole_.plan, chunk);
+               chunk_text(whole_.plan, chunk);
       }
     }
   }

@@ -45,13 +45,13 @@ class ChunkCheck {
   static constexpr size_t kSpaces = 3;
   using Ids = std::vector<OpId>;
 
-  [[nodiscard]] std::string describe(OpId id) const {
-    return describe_op(*graph_.whole, graph_.rank[id], id - graph_.first[graph_.rank[id]]);
+  [[nodiscard]] std::string text_at(OpId id) const {
+    return op_text(*graph_.whole, graph_.rank[id], id - graph_.first[graph_.rank[id]]);
   }
   [[nodiscard]] Status broken(std::string_view rule, std::string message) const {
     return broken_plan(plan_,
                        rule,
-                       std::move(message) + " [" + describe_chunk(plan_, chunk_) +
+                       std::move(message) + " [" + chunk_text(plan_, chunk_) +
                            (in_place_ ? ", in place]" : ", out of place]"));
   }
   Status check_chunk(const Ids& ids);
@@ -171,18 +171,18 @@ bool ChunkCheck::conflict(const PlanOp& a, const PlanOp& b) const {
   const auto skipped = [&](const PlanOp& op) {  // a copy of a place onto itself
     return op.kind == OpKind::kCopy && memory(op.src) == memory(op.dst);
   };
-  const auto writes = [&](const PlanOp& op, size_t place) {
-    return op.kind != OpKind::kSend && memory(op.dst) == place;
+  const auto writes = [&](const PlanOp& op, size_t space) {
+    return op.kind != OpKind::kSend && memory(op.dst) == space;
   };
-  const auto reads = [&](const PlanOp& op, size_t place) {
-    return op.kind != OpKind::kRecv && memory(op.src) == place;
+  const auto reads = [&](const PlanOp& op, size_t space) {
+    return op.kind != OpKind::kRecv && memory(op.src) == space;
   };
   if (skipped(a) || skipped(b)) {
     return false;
   }
-  for (size_t place = 0; place < kSpaces; ++place) {
-    if ((writes(a, place) && (writes(b, place) || reads(b, place))) ||
-        (reads(a, place) && writes(b, place))) {
+  for (size_t space = 0; space < kSpaces; ++space) {
+    if ((writes(a, space) && (writes(b, space) || reads(b, space))) ||
+        (reads(a, space) && writes(b, space))) {
       return true;
     }
   }
@@ -209,7 +209,7 @@ Status ChunkCheck::check_against_earlier(const Ids& ids,
     if (!ordered(mine[i], mine[later]) && conflict(graph_.op(other), graph_.op(id))) {
       return broken(
           "race",
-          describe(other) + " and " + describe(id) + " touch the same memory in no fixed order");
+          text_at(other) + " and " + text_at(id) + " touch the same memory in no fixed order");
     }
   }
   return {};
@@ -242,7 +242,7 @@ Status ChunkCheck::run_op(uint32_t local, OpId id) {
   const uint32_t rank = graph_.rank[id];
   Held& target = held(rank, op.dst);
   if (op.kind != OpKind::kRecv && !held(rank, op.src).defined) {
-    return broken("contributions", describe(id) + " reads a place that holds nothing yet");
+    return broken("contributions", text_at(id) + " reads a place that holds nothing yet");
   }
   if (op.kind == OpKind::kSend) {
     messages_[local] = held(rank, op.src);
@@ -252,13 +252,13 @@ Status ChunkCheck::run_op(uint32_t local, OpId id) {
     Held sum = held(rank, op.src);
     HORING_TRY(add_incoming(id, messages_[local_of_[graph_.partner[id]]], sum));
     if (target.defined && !grows(target, sum)) {
-      return broken("contributions", describe(id) + " replaces a sum by one that is no larger");
+      return broken("contributions", text_at(id) + " replaces a sum by one that is no larger");
     }
     target = std::move(sum);
     return {};
   }
   if (target.defined && !in_place_) {
-    return broken("contributions", describe(id) + " overwrites what has been put there before");
+    return broken("contributions", text_at(id) + " overwrites what has been put there before");
   }
   target = op.kind == OpKind::kCopy ? Held(held(rank, op.src))
                                     : messages_[local_of_[graph_.partner[id]]];
@@ -271,7 +271,7 @@ Status ChunkCheck::add_incoming(OpId id, const Held& incoming, Held& sum) const 
     sum.counts[rank] = static_cast<uint8_t>(sum.counts[rank] + incoming.counts[rank]);
     if (sum.counts[rank] > 1) {
       return broken("contributions",
-                    describe(id) + " adds the contribution of rank " + std::to_string(rank) +
+                    text_at(id) + " adds the contribution of rank " + std::to_string(rank) +
                         " a second time");
     }
     complete = complete && sum.counts[rank] == 1;
@@ -279,8 +279,8 @@ Status ChunkCheck::add_incoming(OpId id, const Held& incoming, Held& sum) const 
   sum.final_sum = graph_.op(id).final_sum;
   if (complete != sum.final_sum) {
     return broken("contributions",
-                  describe(id) + (complete ? " completes the sum but is not marked final"
-                                           : " is marked final but its sum is not complete"));
+                  text_at(id) + (complete ? " completes the sum but is not marked final"
+                                          : " is marked final but its sum is not complete"));
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // How elements of each type enter and leave vector registers, once per instruction set.
 //
-// A codec loads lanes of a storage type as lanes of a compute type and stores them back. Plain
+// A codec loads a vector of a storage type as one of a compute type and stores them back. Plain
 // types are their own compute type; bytes are multiplied as 16-bit words; fp16, bf16 and fp8 are
 // computed as fp32. The conversions of small floats are integer arithmetic on the bit patterns, so
 // they give the same result on every instruction set. They do not depend on flush-to-zero modes
@@ -31,7 +31,7 @@ struct Plain {
   using Tag = hn::ScalableTag<T>;
   using V = hn::Vec<Tag>;
   static HWY_INLINE V load(const Element* from) { return hn::LoadU(Tag(), from); }
-  static HWY_INLINE void store(V lanes, Element* to) { hn::StoreU(lanes, Tag(), to); }
+  static HWY_INLINE void store(V values, Element* to) { hn::StoreU(values, Tag(), to); }
 };
 
 // Bytes as 16-bit words, for products: the low byte of a word's product is the bytes' product.
@@ -42,17 +42,17 @@ struct ByteAsWord {
   static HWY_INLINE V load(const Element* from) {
     return hn::PromoteTo(Tag(), hn::LoadU(hn::Rebind<uint8_t, Tag>(), from));
   }
-  static HWY_INLINE void store(V lanes, Element* to) {
+  static HWY_INLINE void store(V values, Element* to) {
     const hn::Rebind<uint8_t, Tag> narrow;
     const hn::RebindToSigned<Tag> words;
-    const V low = hn::And(lanes, hn::Set(Tag(), uint16_t{0xff}));
+    const V low = hn::And(values, hn::Set(Tag(), uint16_t{0xff}));
     hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(words, low)), narrow, to);
   }
 };
 
-// What every small float shares: its bits travel in 32-bit lanes.
+// What every small float shares: its bits travel in 32 bits each.
 template <typename Bits>
-struct FloatLanes {
+struct FloatVector {
   using Element = Bits;
   using Tag = hn::ScalableTag<float>;
   using V = hn::Vec<Tag>;
@@ -65,24 +65,24 @@ struct FloatLanes {
   static HWY_INLINE BV load_bits(const Bits* from) {
     return hn::PromoteTo(BitsTag(), hn::LoadU(NarrowTag(), from));
   }
-  // Every lane already fits in Bits.
-  static HWY_INLINE void store_bits(BV lanes, Bits* to) {
-    hn::StoreU(hn::DemoteTo(NarrowTag(), hn::BitCast(IntTag(), lanes)), NarrowTag(), to);
+  // Every element already fits in Bits.
+  static HWY_INLINE void store_bits(BV values, Bits* to) {
+    hn::StoreU(hn::DemoteTo(NarrowTag(), hn::BitCast(IntTag(), values)), NarrowTag(), to);
   }
 };
 
-struct Bfloat16 : FloatLanes<uint16_t> {
+struct Bfloat16 : FloatVector<uint16_t> {
   static HWY_INLINE V load(const Element* from) {
     return hn::BitCast(Tag(), hn::ShiftLeft<16>(load_bits(from)));
   }
   // Adding just under half of the last kept place, plus that place's own bit, carries exactly when
   // round-to-nearest-even rounds up. NaN would carry into infinity, so it goes around.
-  static HWY_INLINE void store(V lanes, Element* to) {
-    const BV value = hn::BitCast(BitsTag(), lanes);
+  static HWY_INLINE void store(V values, Element* to) {
+    const BV value = hn::BitCast(BitsTag(), values);
     const BV kept = hn::ShiftRight<16>(value);
     const BV last = hn::And(kept, bits(1));
     const BV rounded = hn::ShiftRight<16>(hn::Add(value, hn::Add(last, bits(0x7fff))));
-    const auto nan = hn::RebindMask(BitsTag(), hn::IsNaN(lanes));
+    const auto nan = hn::RebindMask(BitsTag(), hn::IsNaN(values));
     store_bits(hn::IfThenElse(nan, hn::Or(kept, bits(0x40)), rounded), to);
   }
 };
@@ -90,8 +90,8 @@ struct Bfloat16 : FloatLanes<uint16_t> {
 // IEEE-like formats of 1 sign, kExponent and kMantissa bits. kFinite: no infinities, the highest
 // pattern is the only NaN (OCP's "fn").
 template <typename Bits, int kExponent, int kMantissa, bool kFinite>
-struct SmallFloat : FloatLanes<Bits> {
-  using Base = FloatLanes<Bits>;
+struct SmallFloat : FloatVector<Bits> {
+  using Base = FloatVector<Bits>;
   using typename Base::BitsTag;
   using typename Base::BV;
   using typename Base::Element;
@@ -130,11 +130,11 @@ struct SmallFloat : FloatLanes<Bits> {
 
   // Rounds to nearest even. Overflow gives infinity, or NaN in the formats without infinity: a
   // saturated sum would be taken for a number.
-  static HWY_INLINE void store(V lanes, Element* to) {
-    const BV value = hn::BitCast(BitsTag(), lanes);
+  static HWY_INLINE void store(V values, Element* to) {
+    const BV value = hn::BitCast(BitsTag(), values);
     const BV magnitude = hn::And(value, Base::bits(0x7fffffff));
     const BV sign = hn::ShiftRight<32 - kWidth>(hn::AndNot(Base::bits(0x7fffffff), value));
-    const auto is_nan = hn::RebindMask(BitsTag(), hn::IsNaN(lanes));
+    const auto is_nan = hn::RebindMask(BitsTag(), hn::IsNaN(values));
 
     // Normal results: drop kShift bits, rounding as in Bfloat16 above.
     const BV last = hn::And(hn::ShiftRight<kShift>(magnitude), Base::bits(1));
@@ -184,13 +184,13 @@ using Float8E5m2 = SmallFloat<uint8_t, 5, 2, false>;
 
 // Where the processor converts fp16 itself, in the same way to the bit, its instructions are used.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
-struct Float16 : FloatLanes<uint16_t> {
+struct Float16 : FloatVector<uint16_t> {
   using HalfTag = hn::Rebind<hwy::float16_t, Tag>;
   static HWY_INLINE V load(const Element* from) {
     return hn::PromoteTo(Tag(), hn::BitCast(HalfTag(), hn::LoadU(NarrowTag(), from)));
   }
-  static HWY_INLINE void store(V lanes, Element* to) {
-    hn::StoreU(hn::BitCast(NarrowTag(), hn::DemoteTo(HalfTag(), lanes)), NarrowTag(), to);
+  static HWY_INLINE void store(V values, Element* to) {
+    hn::StoreU(hn::BitCast(NarrowTag(), hn::DemoteTo(HalfTag(), values)), NarrowTag(), to);
   }
 };
 #else

@@ -1,6 +1,6 @@
 // Element-wise kernels. One loop shape serves everything: load a vector from each source through
 // its codec, apply the operation, store through the destination's codec. The last, partial vector
-// goes through a small buffer on the stack, so that no lane outside the ranges is touched and
+// goes through a small buffer on the stack, so that no element outside the ranges is touched and
 // every element sees the same instructions wherever the range happens to end.
 //
 // This file is compiled once per instruction set (foreach_target.h includes it again); the best one
@@ -77,22 +77,22 @@ struct KeepNan {
 template <class Out, class A, class B, class Op>
 void binary_loop(void* dst, const void* a, const void* b, size_t count) {
   const typename Out::Tag tag;
-  const size_t lanes = hn::Lanes(tag);
+  const size_t width = hn::Lanes(tag);
   auto* out = static_cast<typename Out::Element*>(dst);
   const auto* left = static_cast<const typename A::Element*>(a);
   const auto* right = static_cast<const typename B::Element*>(b);
   size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  for (; i + width <= count; i += width) {
     Out::store(Op::apply(A::load(left + i), B::load(right + i)), out + i);
   }
   const size_t rest = count - i;
   if (rest == 0) {
     return;
   }
-  constexpr size_t kMaxLanes = hn::MaxLanes(typename Out::Tag());
-  typename A::Element left_part[kMaxLanes] = {};
-  typename B::Element right_part[kMaxLanes] = {};
-  typename Out::Element out_part[kMaxLanes];
+  constexpr size_t kMaxWidth = hn::MaxLanes(typename Out::Tag());
+  typename A::Element left_part[kMaxWidth] = {};
+  typename B::Element right_part[kMaxWidth] = {};
+  typename Out::Element out_part[kMaxWidth];
   std::memcpy(left_part, left + i, rest * sizeof(left_part[0]));
   std::memcpy(right_part, right + i, rest * sizeof(right_part[0]));
   Out::store(Op::apply(A::load(left_part), B::load(right_part)), out_part);
@@ -102,20 +102,20 @@ void binary_loop(void* dst, const void* a, const void* b, size_t count) {
 template <class Out, class In>
 void convert_loop(void* dst, const void* src, size_t count) {
   const typename Out::Tag tag;
-  const size_t lanes = hn::Lanes(tag);
+  const size_t width = hn::Lanes(tag);
   auto* out = static_cast<typename Out::Element*>(dst);
   const auto* from = static_cast<const typename In::Element*>(src);
   size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  for (; i + width <= count; i += width) {
     Out::store(In::load(from + i), out + i);
   }
   const size_t rest = count - i;
   if (rest == 0) {
     return;
   }
-  constexpr size_t kMaxLanes = hn::MaxLanes(typename Out::Tag());
-  typename In::Element in_part[kMaxLanes] = {};
-  typename Out::Element out_part[kMaxLanes];
+  constexpr size_t kMaxWidth = hn::MaxLanes(typename Out::Tag());
+  typename In::Element in_part[kMaxWidth] = {};
+  typename Out::Element out_part[kMaxWidth];
   std::memcpy(in_part, from + i, rest * sizeof(in_part[0]));
   Out::store(In::load(in_part), out_part);
   std::memcpy(out + i, out_part, rest * sizeof(out_part[0]));
@@ -125,11 +125,11 @@ template <class Codec>
 void divide_loop(void* data, size_t count, uint64_t divisor) {
   using Real = hn::TFromD<typename Codec::Tag>;
   const typename Codec::Tag tag;
-  const size_t lanes = hn::Lanes(tag);
+  const size_t width = hn::Lanes(tag);
   const auto by = hn::Set(tag, static_cast<Real>(divisor));
   auto* at = static_cast<typename Codec::Element*>(data);
   size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  for (; i + width <= count; i += width) {
     Codec::store(hn::Div(Codec::load(at + i), by), at + i);
   }
   const size_t rest = count - i;
@@ -146,12 +146,12 @@ template <class Codec>
 void premultiply_loop(void* dst, const void* src, size_t count, double factor) {
   using Real = hn::TFromD<typename Codec::Tag>;
   const typename Codec::Tag tag;
-  const size_t lanes = hn::Lanes(tag);
+  const size_t width = hn::Lanes(tag);
   const auto by = hn::Set(tag, static_cast<Real>(factor));
   auto* out = static_cast<typename Codec::Element*>(dst);
   const auto* from = static_cast<const typename Codec::Element*>(src);
   size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  for (; i + width <= count; i += width) {
     Codec::store(hn::Mul(Codec::load(from + i), by), out + i);
   }
   const size_t rest = count - i;

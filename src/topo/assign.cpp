@@ -353,9 +353,9 @@ class Assigner {
       return;
     }
     const int64_t best = *std::min_element(costs.begin(), costs.end());
-    auto place = *local_rank % std::count(costs.begin(), costs.end(), best);
+    auto location = *local_rank % std::count(costs.begin(), costs.end(), best);
     for (int64_t& cost : costs) {
-      const bool own = cost == best && place-- == 0;
+      const bool own = cost == best && location-- == 0;
       cost += own || cost == kForbiddenNic ? 0 : 1;
     }
   }

@@ -20,8 +20,8 @@ struct AssignedNic {
   std::string address;  // numeric, without prefix length
   std::string subnet;   // "10.1.0.0/24"; "" unknown or not shared
   uint64_t speed_mbit = 0;
-  Distance distance = kUnknownPlace;  // from the rank
-  uint32_t sharers = 1;               // ranks of its group and host that use it, itself included
+  Distance distance = kUnknownDistance;  // from the rank
+  uint32_t sharers = 1;                  // ranks of its group and host that use it, itself included
   friend bool operator==(const AssignedNic&, const AssignedNic&) = default;
 };
 
@@ -56,6 +56,6 @@ struct Assignment {
 
 // "rank 3 (node1): group 0, rail 3, rail3 10.4.0.1 (same NUMA node, its own)"
 [[nodiscard]] std::string explain_rank(const Assignment& assignment, GlobalRank rank);
-[[nodiscard]] std::string describe_distance(Distance distance);
+[[nodiscard]] std::string distance_text(Distance distance);
 
 }  // namespace ho

@@ -52,14 +52,14 @@ std::vector<AssignedNic> rails_on_rank(const Assignment& assignment,
   return rails;
 }
 
-std::string describe_distance(Distance distance) {
+std::string distance_text(Distance distance) {
   if (distance < kSameHostBridge) {
     return "same PCIe switch";
   }
   if (distance < kSameNumaNode) {
     return "same PCIe host bridge";
   }
-  if (distance < kUnknownPlace) {
+  if (distance < kUnknownDistance) {
     return "same NUMA node";
   }
   return distance < kOtherNumaNode ? "distance unknown" : "other NUMA node";
@@ -75,7 +75,7 @@ std::string explain_rank(const Assignment& assignment, GlobalRank rank) {
   if (nic.name.empty()) {
     return text + "no NIC";
   }
-  return text + nic.name + " " + nic.address + " (" + describe_distance(nic.distance) + ", " +
+  return text + nic.name + " " + nic.address + " (" + distance_text(nic.distance) + ", " +
          (nic.sharers == 1 ? "its own" : "shared by " + std::to_string(nic.sharers) + " ranks") +
          ")";
 }

@@ -15,7 +15,7 @@ size_t host_of(const Assignment& assignment, size_t group, size_t rail) {
   return assignment.host_of_rank[rank.at()];
 }
 
-std::string place(const Assignment& assignment, size_t group, size_t rail) {
+std::string location(const Assignment& assignment, size_t group, size_t rail) {
   const AssignedNic& nic = assignment.rails[group][rail];
   return assignment.host_names[host_of(assignment, group, rail)] + " has " + nic.name + " " +
          nic.address + " (" + (nic.subnet.empty() ? "no subnet" : nic.subnet) + ")";
@@ -71,13 +71,13 @@ void warn_of_subnets(const Assignment& assignment,
     const bool subnets = nic.subnet != first.subnet && !nic.subnet.empty() && !first.subnet.empty();
     if (families || subnets) {
       ++differing;
-      example = example.empty() ? place(assignment, group, rail) : example;
+      example = example.empty() ? location(assignment, group, rail) : example;
     }
   }
   if (differing > 0) {
     warnings.push_back("rail " + std::to_string(rail) + ": " + std::to_string(differing) + " of " +
                        std::to_string(assignment.rails.size()) + " groups are on another subnet: " +
-                       place(assignment, reference, rail) + ", " + example +
+                       location(assignment, reference, rail) + ", " + example +
                        "; without a route between them the rail cannot connect. "
                        "HORING_SOCKET_IFNAME chooses interfaces");
   }

@@ -83,7 +83,7 @@ bool inside_this_host(const NetworkInterface& interface) {
   return default_class(interface) >= DefaultClass::kVirtual;
 }
 
-const char* to_text(DefaultClass of_interface) {
+const char* to_string(DefaultClass of_interface) {
   switch (of_interface) {
     case DefaultClass::kLinkLocal:
       return "only a link-local address";
@@ -120,7 +120,7 @@ std::optional<std::string> unusable(const NetworkInterface& interface) {
   return std::nullopt;
 }
 
-std::string describe_taken(const NetworkInterface& interface, std::string_view because) {
+std::string taken_text(const NetworkInterface& interface, std::string_view because) {
   return "taken: " + std::string(because) + ", " + interface.addresses.front();
 }
 
@@ -151,7 +151,7 @@ InterfaceDecision judge_listed(const NetworkInterface& interface, const Interfac
   if (auto fault = unusable(interface)) {
     return {false, std::move(*fault)};
   }
-  return {true, describe_taken(interface, setting + (filter.exclude ? " leaves it" : " lists it"))};
+  return {true, taken_text(interface, setting + (filter.exclude ? " leaves it" : " lists it"))};
 }
 
 }  // namespace
@@ -231,10 +231,10 @@ std::vector<InterfaceDecision> judge_interfaces(std::span<const NetworkInterface
     if (auto fault = unusable(interface)) {
       decisions.push_back({false, std::move(*fault)});
     } else if (own == best) {
-      decisions.push_back({true, describe_taken(interface, why_taken(interface, own))});
+      decisions.push_back({true, taken_text(interface, why_taken(interface, own))});
     } else {
       decisions.push_back({false,
-                           std::string("dropped: ") + to_text(own) + ", and there are others; " +
+                           std::string("dropped: ") + to_string(own) + ", and there are others; " +
                                filter.variable + "=" + interface.name + " takes it"});
     }
   }

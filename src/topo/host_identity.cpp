@@ -35,13 +35,13 @@ Result<std::string> namespace_number(const std::string& proc_root, const std::st
 }  // namespace
 
 Result<std::string> host_identity(const std::string& proc_root) {
-  if (auto given = env::text_if_set(env::kHostId)) {
-    if (given->size() > kMaxHostIdBytes) {
-      return invalid("HORING_HOST_ID has " + std::to_string(given->size()) +
+  if (auto input = env::text_if_set(env::kHostId)) {
+    if (input->size() > kMaxHostIdBytes) {
+      return invalid("HORING_HOST_ID has " + std::to_string(input->size()) +
                      " characters; at most " + std::to_string(kMaxHostIdBytes) +
                      " are possible, shorten it");
     }
-    return std::move(*given);
+    return std::move(*input);
   }
   const std::string boot_path = proc_root + "/sys/kernel/random/boot_id";
   std::ifstream file(boot_path);

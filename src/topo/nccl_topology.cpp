@@ -37,18 +37,18 @@ std::optional<std::string> bus_id(std::string_view text) {
   if (name.size() <= kAfterDomain) {
     return std::nullopt;
   }
-  const std::string_view place = std::string_view(name).substr(name.size() - kAfterDomain);
+  const std::string_view location = std::string_view(name).substr(name.size() - kAfterDomain);
   std::string domain = name.substr(0, name.size() - kAfterDomain);
-  const bool formed = place[0] == ':' && place[3] == ':' && place[6] == '.' &&
-                      is_hex(place.substr(1, 2), 2, 2) && is_hex(place.substr(4, 2), 2, 2) &&
-                      is_hex(place.substr(7, 1), 1, 1) && is_hex(domain, 4, kDigitsPerWord);
+  const bool formed = location[0] == ':' && location[3] == ':' && location[6] == '.' &&
+                      is_hex(location.substr(1, 2), 2, 2) && is_hex(location.substr(4, 2), 2, 2) &&
+                      is_hex(location.substr(7, 1), 1, 1) && is_hex(domain, 4, kDigitsPerWord);
   if (!formed) {
     return std::nullopt;
   }
   while (domain.size() > 4 && domain.front() == '0') {
     domain.erase(0, 1);
   }
-  return domain + std::string(place);
+  return domain + std::string(location);
 }
 
 // "0000ffff,0000ffff": words of 32 CPUs, the last ones first.
@@ -85,37 +85,37 @@ std::optional<int32_t> whole(std::string_view text) {
 class Reader {
  public:
   std::optional<std::string> open(const XmlElement& element) {
-    open_.push_back(open_.empty() ? Place{} : open_.back());
-    Place& place = open_.back();
-    place.own_pci = false;
+    open_.push_back(open_.empty() ? Location{} : open_.back());
+    Location& location = open_.back();
+    location.own_pci = false;
     if (element.name == "system") {
       return open_system(element);
     }
     if (element.name == "cpu") {
-      return open_cpu(element, place);
+      return open_cpu(element, location);
     }
     if (element.name == "pci") {
-      return open_pci(element, place);
+      return open_pci(element, location);
     }
     if (element.name == "gpu") {
-      add_gpu(element.attribute("dev").value_or(""), place);
+      add_gpu(element.attribute("dev").value_or(""), location);
     } else if (element.name == "net") {
-      return add_net(element, place);
+      return add_net(element, location);
     }
     return std::nullopt;
   }
 
   // What a <pci> is shows in what it has in it, or by its class where that is nothing.
   void close() {
-    const Place place = std::move(open_.back());
+    const Location location = std::move(open_.back());
     open_.pop_back();
-    if (!place.own_pci || place.pci == last_device_) {
+    if (!location.own_pci || location.pci == last_device_) {
       return;
     }
-    if (place.is_gpu) {
-      add_gpu("", place);
-    } else if (place.is_nic) {
-      add_interface(place.pci, 0, place);
+    if (location.is_gpu) {
+      add_gpu("", location);
+    } else if (location.is_nic) {
+      add_interface(location.pci, 0, location);
     }
   }
 
@@ -132,7 +132,7 @@ class Reader {
 
  private:
   // Where in the file the scan is.
-  struct Place {
+  struct Location {
     int32_t numa_node = -1;
     std::vector<std::string> bridges;  // the <cpu> first, then each <pci> around this one
     std::string pci;                   // the innermost <pci>
@@ -149,7 +149,7 @@ class Reader {
                                std::string(version.substr(0, 40)) + "'");
   }
 
-  std::optional<std::string> open_cpu(const XmlElement& element, Place& place) {
+  std::optional<std::string> open_cpu(const XmlElement& element, Location& location) {
     const auto node = whole(element.attribute("numaid").value_or(""));
     const auto cpus = cpus_of(element.attribute("affinity").value_or(""));
     if (!node || *node < -1 || !cpus) {
@@ -160,8 +160,8 @@ class Reader {
       return "<cpu> is of another host than the ones before it, and a topology is of one host";
     }
     host_ = host;
-    place.numa_node = *node;
-    place.bridges = {"cpu" + std::to_string(*node)};
+    location.numa_node = *node;
+    location.bridges = {"cpu" + std::to_string(*node)};
     topology_.cpu_count += static_cast<uint32_t>(cpus->size());
     if (*node >= 0) {
       topology_.numa_nodes.push_back({static_cast<uint32_t>(*node), 0, *cpus});
@@ -169,59 +169,59 @@ class Reader {
     return std::nullopt;
   }
 
-  static std::optional<std::string> open_pci(const XmlElement& element, Place& place) {
+  static std::optional<std::string> open_pci(const XmlElement& element, Location& location) {
     const std::string_view text = element.attribute("busid").value_or("");
     const auto name = bus_id(text);
     if (!name) {
       return "<pci> has the busid '" + std::string(text.substr(0, 40)) +
              "', which is no PCI name such as 0000:3b:00.0";
     }
-    if (!place.pci.empty()) {
-      place.bridges.push_back(place.pci);
+    if (!location.pci.empty()) {
+      location.bridges.push_back(location.pci);
     }
     const std::string_view kind = element.attribute("class").value_or("");
     const std::string vendor = lower(element.attribute("vendor").value_or(""));
     const bool makes_gpus = vendor.empty() || vendor == "0x10de" || vendor == "0x1002";
-    place.pci = *name;
-    place.own_pci = true;
-    place.is_gpu = kind.starts_with("0x03") && makes_gpus;
-    place.is_nic = kind.starts_with("0x02");
+    location.pci = *name;
+    location.own_pci = true;
+    location.is_gpu = kind.starts_with("0x03") && makes_gpus;
+    location.is_nic = kind.starts_with("0x02");
     return std::nullopt;
   }
 
-  void add_gpu(std::string_view number, const Place& place) {
+  void add_gpu(std::string_view number, const Location& location) {
     // NCCL's number is the one of NVIDIA's management library.
-    topology_.gpus.push_back({number.empty() ? place.pci : "nvml" + std::string(number),
-                              place.pci,
-                              place.numa_node,
-                              place.bridges});
-    last_device_ = place.pci;
+    topology_.gpus.push_back({number.empty() ? location.pci : "nvml" + std::string(number),
+                              location.pci,
+                              location.numa_node,
+                              location.bridges});
+    last_device_ = location.pci;
   }
 
-  std::optional<std::string> add_net(const XmlElement& element, const Place& place) {
+  std::optional<std::string> add_net(const XmlElement& element, const Location& location) {
     const std::string_view name = element.attribute("name").value_or("");
     const auto speed = whole_number<uint64_t>(element.attribute("speed").value_or("0"));
     if (name.empty() || !speed) {
       return "<net> has no name, or a speed that is no whole number of Mbit/s";
     }
-    add_interface(std::string(name), *speed, place);
+    add_interface(std::string(name), *speed, location);
     return std::nullopt;
   }
 
-  void add_interface(const std::string& name, uint64_t speed_mbit, const Place& place) {
+  void add_interface(const std::string& name, uint64_t speed_mbit, const Location& location) {
     NetworkInterface interface;
     interface.name = name;
-    interface.pci = place.pci;
-    interface.numa_node = place.numa_node;
-    interface.pci_path = place.bridges;
+    interface.pci = location.pci;
+    interface.numa_node = location.numa_node;
+    interface.pci_path = location.bridges;
     interface.speed_mbit = speed_mbit;
     interface.operstate = "unknown";  // NCCL does not store it
     topology_.interfaces.push_back(std::move(interface));
-    last_device_ = place.pci;
+    last_device_ = location.pci;
   }
 
   Topology topology_;
-  std::vector<Place> open_;
+  std::vector<Location> open_;
   std::string host_;         // of all <cpu>, where NCCL says it
   std::string last_device_;  // the <pci> that was found to be one
 };

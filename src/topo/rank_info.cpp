@@ -39,7 +39,7 @@ const NumaNode* find_node(std::span<const NumaNode> nodes, int32_t os_index) {
 }
 
 // One node, or memories for the same CPUs.
-bool same_place(std::span<const NumaNode> nodes, int32_t a, int32_t b) {
+bool same_location(std::span<const NumaNode> nodes, int32_t a, int32_t b) {
   const NumaNode* const first = find_node(nodes, a);
   const NumaNode* const second = find_node(nodes, b);
   if (a == b || first == nullptr || second == nullptr) {
@@ -83,25 +83,25 @@ int32_t numa_node_of(std::span<const NumaNode> nodes, std::span<const uint32_t> 
   return -1;
 }
 
-RankPlace place_of_rank(const Topology& topology,
-                        std::span<const uint32_t> cpus,
-                        std::optional<uint32_t> local_rank) {
-  RankPlace place;
-  place.numa_node = numa_node_of(topology.numa_nodes, cpus);
+RankLocation location_of_rank(const Topology& topology,
+                              std::span<const uint32_t> cpus,
+                              std::optional<uint32_t> local_rank) {
+  RankLocation location;
+  location.numa_node = numa_node_of(topology.numa_nodes, cpus);
   if (local_rank && !topology.gpus.empty()) {
-    place.gpu_pci = topology.gpus[*local_rank % topology.gpus.size()].pci;
+    location.gpu_pci = topology.gpus[*local_rank % topology.gpus.size()].pci;
   }
-  return place;
+  return location;
 }
 
 Distance distance_to(const NetworkInterface& interface,
                      const Topology& topology,
-                     const RankPlace& place) {
-  int32_t node = place.numa_node;
+                     const RankLocation& location) {
+  int32_t node = location.numa_node;
   const auto gpu = std::find_if(topology.gpus.begin(), topology.gpus.end(), [&](const auto& g) {
-    return g.pci == place.gpu_pci;
+    return g.pci == location.gpu_pci;
   });
-  if (!place.gpu_pci.empty() && gpu != topology.gpus.end()) {
+  if (!location.gpu_pci.empty() && gpu != topology.gpus.end()) {
     if (const auto near = pci_distance(*gpu, interface)) {
       return *near;
     }
@@ -111,15 +111,15 @@ Distance distance_to(const NetworkInterface& interface,
     return kSameNumaNode;
   }
   if (node < 0 || interface.numa_node < 0) {
-    return kUnknownPlace;
+    return kUnknownDistance;
   }
-  return same_place(topology.numa_nodes, node, interface.numa_node) ? kSameNumaNode
-                                                                    : kOtherNumaNode;
+  return same_location(topology.numa_nodes, node, interface.numa_node) ? kSameNumaNode
+                                                                       : kOtherNumaNode;
 }
 
 RankInfo make_rank_info(const Topology& topology,
                         const InterfaceFilter& filter,
-                        const RankPlace& place) {
+                        const RankLocation& location) {
   RankInfo info;
   info.host_id = printable(topology.host_id, kMaxRankTextBytes);
   info.host_name = printable(topology.host_name, kMaxRankTextBytes);
@@ -127,7 +127,7 @@ RankInfo make_rank_info(const Topology& topology,
   for (size_t i = 0; i < decisions.size(); ++i) {
     const NetworkInterface& interface = topology.interfaces[i];
     if (decisions[i].taken && info.nics.size() < kMaxRankNics) {
-      info.nics.push_back(info_nic(interface, distance_to(interface, topology, place)));
+      info.nics.push_back(info_nic(interface, distance_to(interface, topology, location)));
     } else if (info.dropped.size() < kMaxRankNics) {
       const std::string reason =
           decisions[i].taken
@@ -140,11 +140,11 @@ RankInfo make_rank_info(const Topology& topology,
   return info;
 }
 
-std::vector<Setting> settings_that_must_agree(const std::optional<GroupFile>& group_file) {
+std::vector<Setting> settings_that_must_match(const std::optional<GroupFile>& group_file) {
   std::vector<Setting> settings;
   settings.push_back({"wire version", std::to_string(kWireVersion)});
   for (const env::Variable& variable : env::all()) {
-    if (variable.must_agree) {
+    if (variable.must_match) {
       settings.push_back(
           {std::string(variable.name), printable(env::text(variable), kMaxRankTextBytes)});
     }

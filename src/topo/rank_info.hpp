@@ -20,13 +20,13 @@ namespace ho {
 using Distance = uint8_t;
 inline constexpr Distance kSameHostBridge = 10;
 inline constexpr Distance kSameNumaNode = 20;
-inline constexpr Distance kUnknownPlace = 25;
+inline constexpr Distance kUnknownDistance = 25;
 inline constexpr Distance kOtherNumaNode = 30;
 
 struct RankNic {
   std::string name;
   uint64_t speed_mbit = 0;
-  Distance distance = kUnknownPlace;
+  Distance distance = kUnknownDistance;
   std::vector<std::string> addresses;  // at least one, with prefix length
   friend bool operator==(const RankNic&, const RankNic&) = default;
 };
@@ -64,7 +64,7 @@ struct RankInfo {
 };
 
 // Where a rank runs.
-struct RankPlace {
+struct RankLocation {
   int32_t numa_node = -1;  // -1: its CPUs are on several nodes
   std::string gpu_pci;     // "" for none
 };
@@ -73,18 +73,18 @@ struct RankPlace {
 [[nodiscard]] int32_t numa_node_of(std::span<const NumaNode> nodes, std::span<const uint32_t> cpus);
 // The CPUs that this process may use give the NUMA node; with a local rank and at least one GPU,
 // GPU number local_rank (modulo their number) is the rank's.
-[[nodiscard]] RankPlace place_of_rank(const Topology& topology,
-                                      std::span<const uint32_t> cpus,
-                                      std::optional<uint32_t> local_rank);
+[[nodiscard]] RankLocation location_of_rank(const Topology& topology,
+                                            std::span<const uint32_t> cpus,
+                                            std::optional<uint32_t> local_rank);
 [[nodiscard]] Distance distance_to(const NetworkInterface& interface,
                                    const Topology& topology,
-                                   const RankPlace& place);
+                                   const RankLocation& location);
 // Pure. Settings are left empty.
 [[nodiscard]] RankInfo make_rank_info(const Topology& topology,
                                       const InterfaceFilter& filter,
-                                      const RankPlace& place);
+                                      const RankLocation& location);
 // Every variable that must agree, the wire version and the contents of the group file.
-[[nodiscard]] std::vector<Setting> settings_that_must_agree(
+[[nodiscard]] std::vector<Setting> settings_that_must_match(
     const std::optional<GroupFile>& group_file);
 
 }  // namespace ho

@@ -61,10 +61,10 @@ Result<std::vector<Field>> fields_of(std::string_view item) {
 
 // Fields that nic and gpu have in common. False: not one of them.
 template <typename Device>
-Result<bool> set_place(std::string_view item,
-                       const Field& field,
-                       const Topology& topology,
-                       Device& device) {
+Result<bool> set_location(std::string_view item,
+                          const Field& field,
+                          const Topology& topology,
+                          Device& device) {
   if (field.name == "numa") {
     const auto node = whole_number<uint32_t>(field.value);
     const bool known = node && std::any_of(topology.numa_nodes.begin(),
@@ -124,7 +124,7 @@ Status add_nic(std::string_view item, const std::vector<Field>& fields, Topology
     return bad_item(item, "there are two interfaces of this name");
   }
   for (size_t i = 1; i < fields.size(); ++i) {
-    HORING_ASSIGN(const bool done, set_place(item, fields[i], topology, nic));
+    HORING_ASSIGN(const bool done, set_location(item, fields[i], topology, nic));
     const Status rest = done ? Status() : set_nic_field(item, fields[i], nic);
     HORING_TRY(rest);
   }
@@ -136,7 +136,7 @@ Status add_gpu(std::string_view item, const std::vector<Field>& fields, Topology
   GpuDevice gpu;
   gpu.name = std::string(fields.front().value);
   for (size_t i = 1; i < fields.size(); ++i) {
-    HORING_ASSIGN(const bool done, set_place(item, fields[i], topology, gpu));
+    HORING_ASSIGN(const bool done, set_location(item, fields[i], topology, gpu));
     if (!done) {
       return bad_item(item, "a gpu has no field '" + std::string(fields[i].name) + "'");
     }

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 
 namespace ho {
 namespace {
 
 constexpr size_t kMaxDepth = 256;
-constexpr size_t kMaxShown = 40;  // of a name, in messages
+constexpr size_t kMaxText = 40;  // of a name, in messages
 
 std::string_view name_in(std::string_view inside) {
   return inside.substr(0, inside.find_first_of(" \t\r\n/"));
@@ -99,7 +99,7 @@ class Scan {
       return here() + "a tag without a name";
     }
     if (open_.empty() && (element.name != root_ || saw_root_)) {
-      return here() + "<" + shown(element.name, kMaxShown) + "> stands where the one <" +
+      return here() + "<" + escaped(element.name, kMaxText) + "> stands where the one <" +
              std::string(root_) + "> element should";
     }
     saw_root_ = true;
@@ -120,11 +120,12 @@ class Scan {
   std::optional<std::string> close(std::string_view inside) {
     const std::string_view name = inside.substr(0, inside.find_first_of(" \t\r\n"));
     if (open_.empty()) {
-      return here() + "</" + shown(name, kMaxShown) + "> closes nothing";
+      return here() + "</" + escaped(name, kMaxText) + "> closes nothing";
     }
     if (open_.back().name != name) {
-      return here() + "</" + shown(name, kMaxShown) + "> closes <" +
-             shown(open_.back().name, kMaxShown) + "> of line " + std::to_string(open_.back().line);
+      return here() + "</" + escaped(name, kMaxText) + "> closes <" +
+             escaped(open_.back().name, kMaxText) + "> of line " +
+             std::to_string(open_.back().line);
     }
     open_.pop_back();
     closed_();
@@ -177,7 +178,7 @@ std::optional<std::string> scan_xml(
   if (text.empty()) {
     return "is empty";
   }
-  if (!can_be_shown(text)) {
+  if (!is_printable_text(text)) {
     return "has control characters in it: not XML";
   }
   return Scan(text, root, open, close).run();

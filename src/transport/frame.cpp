@@ -19,7 +19,7 @@ bool rooted(uint8_t collective) {
          collective == kReduce;
 }
 
-std::string name_of(uint8_t collective) {
+std::string collective_text(uint8_t collective) {
   switch (collective) {
     case 0:
       return "all_gather";
@@ -57,7 +57,7 @@ std::string algorithm_name(uint8_t algorithm) {
 }
 
 std::string call_text(const Frame& frame) {
-  std::string text = name_of(frame.collective) + " #" + std::to_string(frame.sequence);
+  std::string text = collective_text(frame.collective) + " #" + std::to_string(frame.sequence);
   if (frame.collective == kAllToAllCounts) {  // the ranks' counts and types are compared by itself
     return text;
   }

@@ -97,7 +97,7 @@ class Link {
   [[nodiscard]] virtual bool over_network() const { return true; }
 
   // For messages: "tcp 10.1.0.1 (rail0) -> 10.1.0.2, connected".
-  [[nodiscard]] virtual std::string describe() const = 0;
+  [[nodiscard]] virtual std::string to_string() const = 0;
   // What is wrong with the way to the peer as far as it shows now, for the message of a wait that
   // took too long: "interface rail0 is down here", or "".
   [[nodiscard]] virtual std::string trouble() const { return {}; }

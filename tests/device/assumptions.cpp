@@ -100,7 +100,7 @@ Status launches_copy_their_arguments(const Bench& bench) {
   return expect(seen == 7, "a kernel saw arguments that were changed after its launch");
 }
 
-Status memory_kinds_are_told_apart(const Bench& bench) {
+Status memory_kinds_are_distinguished(const Bench& bench) {
   using Kind = device::PointerFacts::Kind;
   HORING_ASSIGN(const Things things, Things::make(bench));
   int ordinary = 0;
@@ -118,7 +118,7 @@ Status memory_kinds_are_told_apart(const Bench& bench) {
       "the range of an allocation is not what was allocated");
 }
 
-Status mapped_memory_is_told_by_segments(const Bench& bench) {
+Status mapped_memory_is_known_by_segments(const Bench& bench) {
   constexpr size_t kSegments = 3;
   HORING_ASSIGN(const Segments mapped, bench.map_segments(kSegments));
   auto* const first = static_cast<std::byte*>(mapped.first.get());
@@ -501,7 +501,7 @@ constexpr Probe kProbes[] = {
     {"A1", "primary_context_is_shared", primary_context_is_shared},
     {"A2", "threads_begin_without_context", threads_begin_without_context},
     {"A3", "pinned_memory_has_one_address", pinned_memory_has_one_address},
-    {"A4", "memory_kinds_are_told_apart", memory_kinds_are_told_apart},
+    {"A4", "memory_kinds_are_told_apart", memory_kinds_are_distinguished},
     {"A5", "freed_memory_is_unknown", freed_memory_is_unknown},
     {"A6", "streams_know_their_context", streams_know_their_context},
     {"A7", "copies_return_before_they_run", copies_return_before_they_run},
@@ -520,7 +520,7 @@ constexpr Probe kProbes[] = {
     {"A20", "own_exports_cannot_be_opened", own_exports_cannot_be_opened},
     {"A21", "memory_of_another_process", memory_of_another_process},
     {"A22", "a_fault_loses_the_context", a_fault_loses_the_context},
-    {"A23", "mapped_memory_is_told_by_segments", mapped_memory_is_told_by_segments},
+    {"A23", "mapped_memory_is_told_by_segments", mapped_memory_is_known_by_segments},
     {"A24", "relaxed_threads_spoil_no_capture", relaxed_threads_spoil_no_capture},
     {"A25", "captures_hold_the_default_stream", captures_hold_the_default_stream},
 };

@@ -128,13 +128,13 @@ void compare(const std::string& what) {
 }
 
 // Memory is cut into places of this size; arrays begin there, or `shift` bytes further.
-constexpr size_t kPlaceBytes = size_t{2} << 20;
-constexpr size_t kPlaces = 6;
+constexpr size_t kSlotBytes = size_t{2} << 20;
+constexpr size_t kSlots = 6;
 constexpr uint64_t kElements = 200'003;
 
 template <typename T = void>
-T* place(size_t index, size_t shift = 0) {
-  return reinterpret_cast<T*>(memories.device + index * kPlaceBytes + shift);
+T* slot(size_t index, size_t shift = 0) {
+  return reinterpret_cast<T*>(memories.device + index * kSlotBytes + shift);
 }
 
 // Half random, half every 16-bit pattern in turn.
@@ -159,9 +159,9 @@ void compare_sums(const Kernels& kernels) {
         kind.src_is_fp32 = form == 2 || form == 4;
         kind.dst_is_fp32 = form >= 3;
         for (const size_t shift : {size_t{0}, bytes}) {
-          const Sum sum = {.dst = place(0, kind.dst_is_fp32 ? 0 : shift),
-                           .src = place(1),
-                           .incoming = place(2),
+          const Sum sum = {.dst = slot(0, kind.dst_is_fp32 ? 0 : shift),
+                           .src = slot(1),
+                           .incoming = slot(2),
                            .elements = kElements,
                            .divisor = kind.op == ReduceOp::kAvg ? 3U : 1U};
           const std::string what = "sum of " + std::string(ho::to_string(kind.dtype)) + ", " +
@@ -182,9 +182,9 @@ void compare_sums_of_ranges(const Kernels& kernels) {
   constexpr size_t kRange = 300;  // elements
   for (size_t i = 0; i < 2 * kMaxSummedRanges + 3; ++i) {
     const size_t at = 2 * kRange * i;
-    sums.push_back({.dst = place(0, at + 2 * (i % 3)),
-                    .src = place(1, at),
-                    .incoming = place(2, at),
+    sums.push_back({.dst = slot(0, at + 2 * (i % 3)),
+                    .src = slot(1, at),
+                    .incoming = slot(2, at),
                     .elements = i % 7 == 2 ? 0 : kRange - 2 * (i % 40),
                     .divisor = i % 2 + 1});
   }
@@ -199,20 +199,18 @@ void compare_conversions(const Kernels& kernels) {
       if (to != from) {
         const std::string what = "conversion of " + std::string(ho::to_string(from)) + " to " +
                                  std::string(ho::to_string(to));
-        expect(kernels.convert(memories.stream, to, place(0), from, place(1), kElements), what);
+        expect(kernels.convert(memories.stream, to, slot(0), from, slot(1), kElements), what);
         compare(what);
       }
     }
   }
   for (const DType dtype : {DType::kFloat16, DType::kFloat32, DType::kFloat64, DType::kBfloat16}) {
     const std::string what = "premultiplied " + std::string(ho::to_string(dtype));
-    expect(kernels.premultiply(memories.stream, dtype, place(0), place(1), kElements, 1.0 / 3),
-           what);
+    expect(kernels.premultiply(memories.stream, dtype, slot(0), slot(1), kElements, 1.0 / 3), what);
     compare(what);
   }
-  const MemoryCopy copies[] = {{place(0), place(1), 70'001},
-                               {place(2, 4), place(3, 8), 50'000},
-                               {place(4, 1), place(5), 333}};
+  const MemoryCopy copies[] = {
+      {slot(0), slot(1), 70'001}, {slot(2, 4), slot(3, 8), 50'000}, {slot(4, 1), slot(5), 333}};
   expect(kernels.copy(memories.stream, copies), "copies");
   compare("copies");
 }
@@ -222,12 +220,12 @@ void compare_reductions(const Kernels& kernels) {
     for (const uint64_t elements : {kElements, uint64_t{0}, uint64_t{5}}) {
       const std::string what = "norm of " + std::string(ho::to_string(dtype));
       expect(kernels.norm(memories.stream,
-                          {.values = place(1),
+                          {.values = slot(1),
                            .dtype = dtype,
                            .elements = elements,
                            .scale = 0x1p-70F,
-                           .parts = place<SquaredNorm>(2),
-                           .result = place<SquaredNorm>(3)}),
+                           .parts = slot<SquaredNorm>(2),
+                           .result = slot<SquaredNorm>(3)}),
              what);
       compare(what);
     }
@@ -235,23 +233,23 @@ void compare_reductions(const Kernels& kernels) {
   for (const uint64_t bytes : {1U, 2U, 4U}) {
     const std::string what = "hash of elements of " + std::to_string(bytes) + " bytes";
     expect(kernels.hash(memories.stream,
-                        {.values = place(1),
+                        {.values = slot(1),
                          .element_bytes = bytes,
                          .elements = kElements,
                          .first_index = 99,
-                         .parts = place<uint64_t>(2),
-                         .result = place<uint64_t>(3)}),
+                         .parts = slot<uint64_t>(2),
+                         .result = slot<uint64_t>(3)}),
            what);
     compare(what);
   }
 }
 
 AdamW adamw_step(uint64_t elements) {
-  return {.master = place<float>(0),
-          .momentum = place<float>(1),
-          .variance = place<float>(2),
-          .gradient = place(3),
-          .parameter = place(4),
+  return {.master = slot<float>(0),
+          .momentum = slot<float>(1),
+          .variance = slot<float>(2),
+          .gradient = slot(3),
+          .parameter = slot(4),
           .elements = elements,
           .gradient_scale = 0.25F,
           .decay = 0.9999F,
@@ -266,7 +264,7 @@ AdamW adamw_step(uint64_t elements) {
 // Of numbers alone: what a step makes of a NaN is a NaN, which one is not said.
 void compare_adamw(const Kernels& kernels) {
   fill([](size_t word) {
-    const bool variance = word * 4 / kPlaceBytes == 2;
+    const bool variance = word * 4 / kSlotBytes == 2;
     return any_word(word) & (variance ? 0x3fffffffU : 0xbfffbfffU);
   });
   constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
@@ -355,7 +353,7 @@ int run(const Driver& driver) {
   both.module_function = find_function;
   both.launch = launch_on_both;
   memories.driver = &driver;
-  memories.host.resize(kPlaces * kPlaceBytes);
+  memories.host.resize(kSlots * kSlotBytes);
   auto kernels = Kernels::load(both);
   if (!kernels.ok()) {
     std::printf("kernels: %s\n", kernels.status().to_string().c_str());

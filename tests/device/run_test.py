@@ -157,14 +157,14 @@ class Folder(unittest.TestCase):
     def setUpClass(cls):
         if shutil.which("patchelf") is None:
             raise unittest.SkipTest("patchelf is not installed")
-        place = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(place.cleanup)
-        cls.place = pathlib.Path(place.name)
-        cls.made = cls.place / "made"
+        slot = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(slot.cleanup)
+        cls.slot = pathlib.Path(slot.name)
+        cls.made = cls.slot / "made"
         # Of a build with sanitizers it is larger than it may be; below is what must not be in it.
         answer = cls.make(cls.made, "--most-mib", "1000")
         assert answer.returncode == 0, answer.stdout + answer.stderr
-        cls.folder = cls.place / "there" / "suite"
+        cls.folder = cls.slot / "there" / "suite"
         cls.folder.parent.mkdir()
         cls.made.rename(cls.folder)
 
@@ -178,9 +178,9 @@ class Folder(unittest.TestCase):
         table = json.loads((self.folder / "source/tests/device/parts.json").read_text())
         parts = [shortened(part) for part in table["parts"]
                  if part["name"] in ("probes", "all-reduce", "all-gather", "reduce-scatter", "speed", "nccl", "paro.torch")]
-        empty = self.place / "empty"
+        empty = self.slot / "empty"
         empty.mkdir()
-        chosen = self.place / "parts.json"
+        chosen = self.slot / "parts.json"
         chosen.write_text(json.dumps({"parts": parts}))
         kept = {name: value for name, value in os.environ.items()
                 if name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "HOME")}
@@ -211,7 +211,7 @@ class Folder(unittest.TestCase):
     def test_a_folder_that_is_too_large_or_not_its_own_is_refused(self):
         with self.assertRaisesRegex(make_folder.CannotMake, "MiB, 1 are the limit"):
             make_folder.check(self.folder, 1)
-        other = self.place / "other"
+        other = self.slot / "other"
         other.mkdir()
         (other / "file").write_text("mine")
         answer = self.make(other)

@@ -21,7 +21,7 @@ def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def shown(library):
+def escaped(library):
     return {line.split()[-1].split("@")[0]
             for line in output("nm", "-D", "--defined-only", library).splitlines()}
 
@@ -41,7 +41,7 @@ def main():
     if (options.header is None) == (options.promises is None):
         parser.error("takes a HEADER or --promises")
     promised = set(options.promises or DECLARED.findall(pathlib.Path(options.header).read_text()))
-    exported = shown(options.library)
+    exported = escaped(options.library)
     wrong = [f"{name} is promised, but {options.library} does not show it" for name in promised - exported]
     wrong += [f"{name} is not promised, but {options.library} shows it" for name in exported - promised]
     if options.needs and options.needs not in needed(options.library):

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz::require(ho::tcp::opens(claim->from, options.self, claim->channel));
       fuzz::require(claim->from != options.self && claim->from.value() < 4);
       fuzz::require(claim->rail.value() < 2);
-      fuzz::require(claim->stream < claim->stream_count);
+      fuzz::require(claim->connection < claim->connection_count);
     }
   }
   return 0;

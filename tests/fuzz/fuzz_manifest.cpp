@@ -6,14 +6,14 @@
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace paro::checkpoint;
   // With the checksum that it should have: otherwise that is all that is ever looked at.
-  std::string given(fuzz::text(data, size));
-  if (auto json = parse_json(given); json.ok() && json->is_object()) {
+  std::string input(fuzz::text(data, size));
+  if (auto json = parse_json(input); json.ok() && json->is_object()) {
     json->erase("checksum");
-    const std::string rest = to_text(*json);
-    (*json)["checksum"] = to_text(checksum_of(rest.data(), rest.size()));
-    given = to_text(*json);
+    const std::string rest = to_string(*json);
+    (*json)["checksum"] = to_string(checksum_of(rest.data(), rest.size()));
+    input = to_string(*json);
   }
-  const auto manifest = parse_manifest(given);
+  const auto manifest = parse_manifest(input);
   if (!manifest.ok()) {
     const ho::Status status = manifest.status();
     fuzz::require(status.message().size() < 400);

@@ -18,10 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         std::equal(again.begin(), again.begin() + ho::plugin::kWireHandleBytes, bytes.begin()));
     fuzz::require(handle->port != 0 && !handle->to_string().empty());
   }
-  if (const auto claim = ho::plugin::decode_stream_claim(bytes); claim.ok()) {
-    fuzz::require(claim->stream < claim->stream_count);
-    fuzz::require(claim->stream_count <= ho::plugin::kMaxStreams);
-    fuzz::require(ho::plugin::decode_stream_claim(ho::plugin::encode(*claim)).ok());
+  if (const auto claim = ho::plugin::decode_connection_claim(bytes); claim.ok()) {
+    fuzz::require(claim->connection < claim->connection_count);
+    fuzz::require(claim->connection_count <= ho::plugin::kMaxStreams);
+    fuzz::require(ho::plugin::decode_connection_claim(ho::plugin::encode(*claim)).ok());
   }
   const std::string off = ho::plugin::check_not_off(bytes).message();
   fuzz::require(std::all_of(off.begin(), off.end(), [](char c) { return c >= ' ' && c <= '~'; }));

@@ -17,14 +17,14 @@ void receive(const uint8_t* data, size_t size, bool ordered) {
   for (const size_t bytes : {0U, 1U, 100U, 5000U}) {
     memory.emplace_back(bytes);
   }
-  std::vector<RecvComm::Room> rooms;
+  std::vector<RecvComm::Buffer> buffers;
   for (size_t i = 0; i < memory.size(); ++i) {
-    rooms.push_back({memory[i].data(), memory[i].size(), static_cast<int32_t>(i % 2)});
+    buffers.push_back({memory[i].data(), memory[i].size(), static_cast<int32_t>(i % 2)});
   }
   ho::plugin::Request* grouped = nullptr;
   ho::plugin::Request* single = nullptr;
-  static_cast<void>(comm.irecv(rooms, &grouped));
-  static_cast<void>(comm.irecv(std::span(rooms).last(1), &single));
+  static_cast<void>(comm.irecv(buffers, &grouped));
+  static_cast<void>(comm.irecv(std::span(buffers).last(1), &single));
   for (ho::plugin::Request* const request : {grouped, single}) {
     int32_t done = 0;
     std::array<int32_t, ho::plugin::kMaxReceives> sizes{};

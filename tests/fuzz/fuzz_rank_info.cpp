@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "topo/agreement.hpp"
 #include "topo/assign.hpp"
 #include "topo/blob.hpp"
+#include "topo/consistency.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   std::vector<ho::RankInfo> infos(3, *info);
   infos[2].host_id += "'";
-  (void)ho::agree(infos);
+  (void)ho::check_consistency(infos);
   (void)ho::assign_rails(infos, std::nullopt, 0);
   return 0;
 }

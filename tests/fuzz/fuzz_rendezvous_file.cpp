@@ -7,8 +7,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto file = ho::parse_rendezvous_file(text); file.ok()) {
     fuzz::require(*ho::parse_rendezvous_file(ho::rendezvous_file_text(*file)) == *file);
   }
-  if (const auto place = ho::parse_rendezvous_endpoint(text); place.ok() && place->path.empty()) {
-    fuzz::require(*ho::parse_host_port(place->tcp.to_string()) == place->tcp);
+  if (const auto address = ho::parse_rendezvous_endpoint(text);
+      address.ok() && address->path.empty()) {
+    fuzz::require(*ho::parse_host_port(address->tcp.to_string()) == address->tcp);
   }
   return 0;
 }

@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::require(tensor.begin == end && tensor.end <= data_bytes);
     end = tensor.end;
     const auto piece = piece_from(tensor.name);
-    fuzz::require(!piece.ok() || piece_from(to_text(*piece)).ok());
+    fuzz::require(!piece.ok() || piece_from(to_string(*piece)).ok());
   }
   fuzz::require(end == data_bytes);
   // What is read can be written, and is then the same.

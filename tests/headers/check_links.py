@@ -61,13 +61,13 @@ def bad_links(root, page):
                 continue  # another host: not looked at
             name, _, anchor = target.partition("#")
             where = (page.parent / name).resolve() if name else page
-            place = f"{page.relative_to(root)}:{number}: {target}"
+            at_index = f"{page.relative_to(root)}:{number}: {target}"
             if not where.is_relative_to(root):
-                yield f"{place}: lies outside of the repository"
+                yield f"{at_index}: lies outside of the repository"
             elif not where.exists():
-                yield f"{place}: there is no such file"
+                yield f"{at_index}: there is no such file"
             elif anchor and where.suffix == ".md" and anchor not in anchors(where.read_text()):
-                yield f"{place}: that page has no such heading"
+                yield f"{at_index}: that page has no such heading"
 
 
 def too_long(root, page):

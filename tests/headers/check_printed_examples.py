@@ -113,14 +113,14 @@ class Page:
             if example.program not in self.programs:
                 self.mark_wanted(block, f"has what {example.program} prints, which is not compared")
                 continue
-            shown = [line.rstrip() for line in self.lines[example.begin:example.end]]
+            printed = [line.rstrip() for line in self.lines[example.begin:example.end]]
             status, now = example.printed_now(self.programs)
             if status != 0:
                 self.problems.append(f"{self.path}:{example.begin}: this command ends with status {status}")
-            elif shown != now:
+            elif printed != now:
                 self.differing += 1
                 command = " ".join(example.words)
-                print("\n".join(difflib.unified_diff(shown, now, f"{self.path}, below $ {command}",
+                print("\n".join(difflib.unified_diff(printed, now, f"{self.path}, below $ {command}",
                                                      "what it prints now", lineterm="")))
                 self.lines[example.begin:example.end] = now
 

@@ -25,7 +25,7 @@ class CheckTests(unittest.TestCase):
 
     def test_planted_sockets_threads_and_clocks_are_found(self):
         for code in ("#include <sys/socket.h>", "#  include <thread>", '#include "os/socket.hpp"',
-                     '#include "reserved_place.hpp"', "const Fd fd(::socket(AF_INET, SOCK_STREAM, 0));",
+                     '#include "reserved_port.hpp"', "const Fd fd(::socket(AF_INET, SOCK_STREAM, 0));",
                      "REQUIRE(::listen(fd, 1) == 0);", "std::thread other([] {});", "std::jthread other;",
                      "auto later = std::async(work);", "const pid_t child = ::fork();", "::pipe2(ends, 0);",
                      "std::this_thread::sleep_for(1ms);", "::usleep(1);", "const int64_t begin = now_ns();",

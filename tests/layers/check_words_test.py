@@ -47,6 +47,24 @@ class CheckWords(unittest.TestCase):
         self.assertEqual(found("docs/design/glossary.md", "| handshake | it begins with a greeting | |"),
                          [("1", "greeting")])
 
+    def test_a_word_of_one_meaning_is_refused_as_another_name(self):
+        for file, name in (
+                ("src/exec/a.cpp", "window_count"), ("src/reduce/a.cpp", "lanes"), ("src/transport/tcp/a.hpp", "Stream"),
+                ("plugin/core/rail/a.cpp", "kStreamCount"), ("runtime/step/a.hpp", "Channel"), ("src/topo/a.cpp", "RankPlace"),
+                ("runtime/run/a.hpp", "Node"), ("src/comm/a.cpp", "was_asked"), ("src/comm/a.cpp", "GivenConfiguration"),
+                ("src/comm/a.cpp", "create_met"), ("src/exec/a.cpp", "departed"), ("plugin/core/builtin/a.cpp", "rooms_"),
+                ("src/plan/a.cpp", "describe_op"), ("src/plan/a.cpp", "name_of"), ("src/base/a.cpp", "shown"),
+                ("src/exec/a.cpp", "labelled_alike"), ("python/horing/a.py", "told")):
+            self.assertEqual(found(file, f"{name} = 1"), [("1", name)])
+
+    def test_a_word_in_its_one_meaning_is_left_alone(self):
+        for file, name in (
+                ("src/exec/a.cpp", "channel"), ("src/plan/a.hpp", "Lane"), ("src/device/a.hpp", "Stream"),
+                ("plugin/core/rail/a.hpp", "Window"), ("src/topo/a.hpp", "nodes"), ("src/comm/a.cpp", "in_place"),
+                ("src/comm/a.cpp", "placement"), ("src/comm/a.cpp", "place_ranks"), ("src/comm/a.cpp", "parameters"),
+                ("python/horing/a.py", "test_ranks_meet_in_one_place")):
+            self.assertEqual(found(file, f"{name} = 1"), [], name)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -75,7 +75,7 @@ std::string wrong_memory(const StepRunner& runner) {
 
 }  // namespace
 
-std::string name_of(const Training& training) {
+std::string to_string(const Training& training) {
   const RunnerConfig& runner = training.runner;
   return letters(runner.strategy) + ", " + std::to_string(runner.micro_batches) +
          " micro-batches, parameters " + std::string(ho::to_string(runner.parameter_dtype)) +

@@ -50,6 +50,6 @@ inline constexpr Tolerance kBfloat16Tolerance{2e-2, 1e-1, 4e-2};
                                                   const ho::GroupMap* groups = nullptr);
 
 // "IIG, 4 micro-batches, parameters bfloat16, buckets of 0 bytes, frozen parameters I"
-[[nodiscard]] std::string name_of(const toy::Training& training);
+[[nodiscard]] std::string to_string(const toy::Training& training);
 
 }  // namespace paro::test

@@ -19,8 +19,8 @@ void check_all(const char* nodes,
                const ho::GroupMap* groups = nullptr) {
   const auto wrong = complaints(nodes, trainings, tolerance, groups);
   for (size_t i = 0; i < trainings.size(); ++i) {
-    INFO(name_of(trainings[i]) << " on " << nodes
-                               << (groups != nullptr ? ", groups " + groups->to_string() : ""));
+    INFO(to_string(trainings[i]) << " on " << nodes
+                                 << (groups != nullptr ? ", groups " + groups->to_string() : ""));
     CHECK(wrong[i] == "");
   }
 }

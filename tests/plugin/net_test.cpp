@@ -47,35 +47,35 @@ void run_rings(HostRank& self) {
 class Exchange {
  public:
   explicit Exchange(HostRank& self)
-      : line_(self), net_(self.library().net()), data_(kTags * kRoom) {
+      : line_(self), net_(self.library().net()), data_(kTags * kBufferBytes) {
     line_.register_memory(data_.data(), data_.size());
   }
 
   static constexpr size_t kTags = 8;
-  static constexpr size_t kRoom = 5000;
+  static constexpr size_t kBufferBytes = 5000;
   [[nodiscard]] bool sends() const { return line_.sends(); }
   void close() { line_.close(); }
-  [[nodiscard]] static std::byte byte_of(uint64_t round, size_t tag, size_t place) {
-    return static_cast<std::byte>(round * 13 + tag * 57 + place * 3 + place / 256);
+  [[nodiscard]] static std::byte byte_of(uint64_t round, size_t tag, size_t at_index) {
+    return static_cast<std::byte>(round * 13 + tag * 57 + at_index * 3 + at_index / 256);
   }
   // Less than there is room for, nothing at all, and all.
   [[nodiscard]] static size_t bytes_of(uint64_t round, size_t tag) {
-    constexpr std::array<size_t, 5> kSizes{1, 0, kRoom, 777, 64};
+    constexpr std::array<size_t, 5> kSizes{1, 0, kBufferBytes, 777, 64};
     return kSizes.at((round + tag) % kSizes.size());
   }
-  [[nodiscard]] std::byte* place(size_t tag) { return data_.data() + tag * kRoom; }
+  [[nodiscard]] std::byte* at_index(size_t tag) { return data_.data() + tag * kBufferBytes; }
 
   // A message of each tag, the last tag first.
   void send_round(uint64_t round) {
     std::deque<void*> requests;
     for (size_t i = kTags; i-- > 0;) {
       for (size_t at = 0; at < bytes_of(round, i); ++at) {
-        place(i)[at] = byte_of(round, i, at);
+        at_index(i)[at] = byte_of(round, i, at);
       }
       void* request = nullptr;
       while (request == nullptr) {
         require(net_.isend(line_.comm(),
-                           place(i),
+                           at_index(i),
                            bytes_of(round, i),
                            static_cast<int>(i),
                            line_.memory(),
@@ -101,12 +101,12 @@ class Exchange {
     for (size_t first = 0; first < kTags; first += group) {
       const size_t count = std::min(group, kTags - first);
       std::array<void*, kTags> data{};
-      std::array<size_t, kTags> rooms{};
+      std::array<size_t, kTags> buffers{};
       std::array<int, kTags> tags{};
       std::array<void*, kTags> memories{};
       for (size_t i = 0; i < count; ++i) {
-        data.at(i) = place(first + i);
-        rooms.at(i) = kRoom;
+        data.at(i) = at_index(first + i);
+        buffers.at(i) = kBufferBytes;
         tags.at(i) = static_cast<int>(first + i);
         memories.at(i) = line_.memory();
       }
@@ -118,12 +118,14 @@ class Exchange {
                       // NOLINTNEXTLINE(performance-no-int-to-ptr): NCCL's marker
                       ? reinterpret_cast<void*>(nccl_abi::kOptionalReceiveCompletion)
                       : nullptr;
-        require(
-            net_.irecv(
-                line_.comm(),
-                {static_cast<int>(count), data.data(), rooms.data(), tags.data(), memories.data()},
-                &request),
-            "irecv");
+        require(net_.irecv(line_.comm(),
+                           {static_cast<int>(count),
+                            data.data(),
+                            buffers.data(),
+                            tags.data(),
+                            memories.data()},
+                           &request),
+                "irecv");
       }
       posted.push_back({request, first, count});
     }
@@ -152,8 +154,8 @@ class Exchange {
     const size_t bytes = bytes_of(round, tag);
     expect(static_cast<size_t>(size) == bytes, "test tells each message's size");
     size_t wrong = 0;
-    for (size_t at = 0; at < kRoom; ++at) {
-      wrong += place(tag)[at] != (at < bytes ? byte_of(round, tag, at) : kPoison) ? 1U : 0U;
+    for (size_t at = 0; at < kBufferBytes; ++at) {
+      wrong += at_index(tag)[at] != (at < bytes ? byte_of(round, tag, at) : kPoison) ? 1U : 0U;
     }
     expect(wrong == 0, "tag " + std::to_string(tag) + " has the right bytes");
   }

@@ -23,15 +23,15 @@ using namespace ho::plugin_host_test;
 namespace {
 
 // A rank that is told nothing waits for longer.
-constexpr std::chrono::seconds kTold{30};
+constexpr std::chrono::seconds kReported{30};
 
 HostJobOptions with_setting(uint32_t nodes,
                             uint32_t wrong_rank,
                             const std::string& name,
                             const std::string& value) {
   HostJobOptions options = host_job(nodes, 1, 12);
-  options.connect_timeout = 4 * kTold;
-  options.timeout = 4 * kTold;
+  options.connect_timeout = 4 * kReported;
+  options.timeout = 4 * kReported;
   options.prepare = [=](uint32_t rank) {
     ::setenv("RANK", std::to_string(rank).c_str(), 1);
     if (rank == wrong_rank) {
@@ -51,7 +51,7 @@ void expect_logged(const std::string& words) {
 
 // The error of whoever cannot be connected.
 void expect_no_line(HostRank& self) {
-  const Deadline deadline = deadline_after(kTold);
+  const Deadline deadline = deadline_after(kReported);
   try {
     NetLine line(self);
   } catch (const PluginError&) {
@@ -111,7 +111,7 @@ TEST_CASE("a rank that is turned off and is to connect to another network's hand
 
 TEST_CASE("the members of a rail learn why one of them is turned off", "[quick]") {
   require_job(with_setting(3, 1, "HORING_TCP_STREAMS", "many"), [](HostRank& self) {
-    const Deadline deadline = deadline_after(kTold);
+    const Deadline deadline = deadline_after(kReported);
     CollNetComm comm(self.library(), self.memory(), 1, {});
     expect(comm.connect() == CollNetState::kRefused, "all refuse");
     expect(!passed(deadline), "in time");

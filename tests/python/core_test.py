@@ -59,7 +59,7 @@ def rank_learns_why_another_left(comm):
 
 def rank_counts_while_it_waits(comm):
     if comm.rank == 1:
-        met().wait("counted", LONG_S)
+        shared_store().wait("counted", LONG_S)
         comm.all_reduce(array.array("f", [1.0]), timeout=LONG_S)
         return
     waits = threading.Event()
@@ -68,7 +68,7 @@ def rank_counts_while_it_waits(comm):
         waits.wait()
         for _ in range(50):
             time.sleep(0.001)
-        met().set("counted", b"")  # the call cannot end before
+        shared_store().set("counted", b"")  # the call cannot end before
 
     thread = threading.Thread(target=count)
     thread.start()
@@ -79,7 +79,7 @@ def rank_counts_while_it_waits(comm):
 
 def rank_is_interrupted(comm):
     if comm.rank == 1:
-        met().wait("interrupted", LONG_S)
+        shared_store().wait("interrupted", LONG_S)
         return
     # A shell that starts a job in the background has it ignore the signal; a terminal's user does not.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -92,7 +92,7 @@ def rank_is_interrupted(comm):
     else:
         raise AssertionError("it was not interrupted")
     finally:
-        met().set("interrupted", b"")
+        shared_store().set("interrupted", b"")
 
 
 def rank_drops_its_request(comm):
@@ -152,11 +152,11 @@ def rank_closes_with_a_dropped_send(comm):
     size = 1 << 20  # more than the peer's memory takes before it has called
     if comm.rank == 0:
         comm.send(array.array("f", [5.0] * size), 1, 7, wait=False)
-        met().set("closes", b"")
+        shared_store().set("closes", b"")
         comm.close()
         print("ok", flush=True)
         os._exit(0)  # what is not sent by now never will be
-    met().wait("closes", LONG_S)
+    shared_store().wait("closes", LONG_S)
     comm.recv(data := array.array("f", bytes(4 * size)), 0, 7)
     assert set(data) == {5.0}, set(data)
 
@@ -181,7 +181,7 @@ def rank_waits_in_a_circle(comm):
         one, two = comm.split(0), comm.split(0)
         expected = horing.TimeoutError if goes_on else horing.MismatchError
         if comm.rank == 0:
-            met().wait(f"entered {goes_on}", LONG_S)
+            shared_store().wait(f"entered {goes_on}", LONG_S)
             try:
                 one.all_reduce(floats(0), timeout=3.0)
             except expected as error:
@@ -192,7 +192,7 @@ def rank_waits_in_a_circle(comm):
                 two.all_reduce(floats(0))
             continue
         request = two.all_reduce(floats(0), wait=False)
-        met().set(f"entered {goes_on}", b"")
+        shared_store().set(f"entered {goes_on}", b"")
         if goes_on:  # between its limited waits it may do something else
             while not request.wait(timeout=0.2):
                 pass
@@ -207,7 +207,7 @@ def rank_waits_in_a_circle(comm):
 
 def rank_asks_twice_why_it_failed(comm):
     if comm.rank == 1:
-        met().wait("told", LONG_S)
+        shared_store().wait("told", LONG_S)
         return
     request = comm.recv(array.array("f", [0.0]), 1, wait=False, timeout=0.2)
     for _ in range(2):
@@ -216,7 +216,7 @@ def rank_asks_twice_why_it_failed(comm):
         except horing.TimeoutError:
             continue
         raise AssertionError("a failure was told once only")
-    met().set("told", b"")
+    shared_store().set("told", b"")
 
 
 def rank_closes_and_is_refused(comm):
@@ -232,7 +232,7 @@ def rank_closes_and_is_refused(comm):
 
 def rank_times_out(comm):
     if comm.rank == 1:
-        met().wait("over", LONG_S)
+        shared_store().wait("over", LONG_S)
         return
     try:
         comm.all_reduce(array.array("f", [1.0]), timeout=0.3)
@@ -240,7 +240,7 @@ def rank_times_out(comm):
         assert isinstance(error, horing.TimeoutError), type(error)
     else:
         raise AssertionError("no deadline")
-    met().set("over", b"")
+    shared_store().set("over", b"")
 
 
 def floats(*values):
@@ -367,24 +367,24 @@ class FolderStore:
             return file.read()
 
 
-def met():
+def shared_store():
     """What the ranks of a test tell each other beside their communicator."""
     return FolderStore(os.environ["STORE_FOLDER"])
 
 
-def rank_meets_through_a_store(comm):
+def rank_joins_through_a_store(comm):
     with horing.Communicator(
-        comm.rank, 2, store=met(), timeout=LONG_S
+        comm.rank, 2, store=shared_store(), timeout=LONG_S
     ) as made:
         made.all_reduce(data := floats(made.rank))
         assert list(data) == [1.0], data
 
 
-def rank_meets_nobody_in_a_store(comm):
+def rank_finds_nobody_in_a_store(comm):
     if comm.rank == 1:
         os.environ["HORING_CONNECT_TIMEOUT_MS"] = "500"
         try:
-            horing.Communicator(1, 2, store=met())
+            horing.Communicator(1, 2, store=shared_store())
         except TimeoutError as error:
             assert "nobody set" in str(error), error
         else:
@@ -458,10 +458,10 @@ class Ranks(unittest.TestCase):
         run_ranks(rank_splits)
 
     def test_ranks_meet_through_a_store_of_files(self):
-        run_ranks(rank_meets_through_a_store)
+        run_ranks(rank_joins_through_a_store)
 
     def test_a_store_without_the_others_is_a_timeout(self):
-        run_ranks(rank_meets_nobody_in_a_store)
+        run_ranks(rank_finds_nobody_in_a_store)
 
     def test_a_deadline_is_python_s_timeout_too(self):
         run_ranks(rank_times_out)
@@ -506,19 +506,19 @@ class Buffers(unittest.TestCase):
             buffer_of(tensor, writable=True, what="send")
 
     def test_arrays_on_a_device_are_made_ready_on_the_default_stream(self):
-        asked = []
+        requested = []
 
         class OnDevice(OnlyDlpack):
             def __dlpack_device__(self):
                 return (2, 0)
 
             def __dlpack__(self, *, stream=None):
-                asked.append(stream)
+                requested.append(stream)
                 raise BufferError("no GPU here")
 
         with self.assertRaisesRegex(horing.InvalidArgumentError, "no GPU here"):
             buffer_of(OnDevice(None), writable=True, what="send")
-        self.assertEqual(asked, [1])  # DLPack's number of CUDA's legacy default stream
+        self.assertEqual(requested, [1])  # DLPack's number of CUDA's legacy default stream
 
     def test_memory_of_a_cuda_device_needs_a_communicator_with_one(self):
         with horing.Communicator(0, 1) as alone:

@@ -7,7 +7,7 @@
 
 #include "call_memory.hpp"
 #include "group/group_map.hpp"
-#include "reserved_place.hpp"
+#include "reserved_port.hpp"
 
 namespace ho::test {
 namespace {
@@ -15,17 +15,17 @@ namespace {
 // Group of each rank. Round robin deals ranks to the groups that still have room.
 std::vector<uint32_t> groups_of(const JobOptions& options) {
   const auto map = GroupMap::parse(options.groups).value();
-  std::vector<uint32_t> room;
+  std::vector<uint32_t> buffer;
   for (uint32_t g = 0; g < map.group_count(); ++g) {
-    room.push_back(map.group_size(GroupIndex(g)));
+    buffer.push_back(map.group_size(GroupIndex(g)));
   }
   std::vector<uint32_t> groups;
   for (uint32_t g = 0; groups.size() < map.world_size();) {
-    if (room[g] > 0) {
+    if (buffer[g] > 0) {
       groups.push_back(g);
-      --room[g];
+      --buffer[g];
     }
-    if (options.round_robin || room[g] == 0) {
+    if (options.round_robin || buffer[g] == 0) {
       g = (g + 1) % map.group_count();
     }
   }
@@ -60,8 +60,8 @@ std::vector<std::string> run_job(const JobOptions& options,
   ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);
   ::setenv("HORING_RAILS", std::to_string(options.rails).c_str(), 1);
   const std::vector<uint32_t> groups = groups_of(options);
-  const ReservedPlace place;
-  const std::string rendezvous = place.text();
+  const ReservedPort address;
+  const std::string rendezvous = address.text();
   std::vector<std::string> errors(groups.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < groups.size(); ++rank) {

@@ -15,7 +15,7 @@ struct JobOptions {
   bool round_robin = false;         // ranks dealt over the groups in turn instead of block order
   uint64_t timeout_ms = 120000;     // of operations
   uint32_t rails = 64;              // HORING_RAILS: one per rank of the smallest group, or fewer
-  const ho_store* store = nullptr;  // where the ranks meet, instead of an address
+  const ho_store* store = nullptr;  // where the ranks find each other, instead of an address
 };
 
 // Runs `body` on every rank in a thread of its own and returns each rank's error text ("" for

@@ -12,7 +12,7 @@
 
 #include "call_memory.hpp"
 #include "group/group_map.hpp"
-#include "reserved_place.hpp"
+#include "reserved_port.hpp"
 
 namespace ho::test {
 namespace {
@@ -82,8 +82,8 @@ ProcessJob::ProcessJob(const ProcessJobOptions& options, const Body& body) {
   ::setenv("HORING_RAILS", std::to_string(options.rails).c_str(), 1);
   ::setenv("HORING_TCP_STREAMS", std::to_string(options.tcp_streams).c_str(), 1);
   const GroupMap map = GroupMap::parse(options.groups).value();
-  const ReservedPlace place;
-  const std::string rendezvous = place.text();
+  const ReservedPort address;
+  const std::string rendezvous = address.text();
   for (size_t rank = 0; rank < map.world_size(); ++rank) {
     int ends[2];
     if (::pipe(ends) != 0) {

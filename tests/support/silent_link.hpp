@@ -22,7 +22,7 @@ class SilentLink : public Link {
   Result<ConstBytes> try_view(const Frame& /*expected*/) override { return ConstBytes(); }
   void release_view() override {}
   [[nodiscard]] bool over_network() const override { return false; }
-  [[nodiscard]] std::string describe() const override { return "silent"; }
+  [[nodiscard]] std::string to_string() const override { return "silent"; }
 };
 
 }  // namespace ho::test

@@ -72,15 +72,15 @@ def _wait_longer_for_processes() -> None:
     )
 
 
-def _take_gloos_place() -> None:
+def _act_as_gloo() -> None:
     from horing.torch.process_group import ProcessGroup
 
-    class InGloosPlace(ProcessGroup):
+    class ActsAsGloo(ProcessGroup):
         def __init__(self, store: Any, rank: int, size: int, timeout: Any) -> None:
             super().__init__(store, rank, size, timeout)
             self.options = types.SimpleNamespace()
 
-    torch.distributed.distributed_c10d.ProcessGroupGloo = InGloosPlace  # type: ignore[attr-defined]
+    torch.distributed.distributed_c10d.ProcessGroupGloo = ActsAsGloo  # type: ignore[attr-defined]
     # torch's profiler has events of its own for gloo. There are none for a backend in Python.
     for events in ("PROFILING_SUPPORTED_BACKENDS", "SEND_RECV_PROFILING_SUPPORTED_BACKENDS"):
         getattr(distributed_test, events).remove(torch.distributed.Backend.GLOO)
@@ -127,7 +127,7 @@ def main() -> None:
     _count_calls()
     _wait_longer_for_processes()
     if IN_PLACE:
-        _take_gloos_place()
+        _act_as_gloo()
     with open(sys.argv[1], "a") as records:
         for name in sys.argv[2:]:
             print(json.dumps(run(name, sys.argv[1] + ".called")), file=records, flush=True)

@@ -155,8 +155,8 @@ _waiting: dict[int, Any] = {}
 
 
 @_KERNEL
-def _run_kernel(number: int, places: Any) -> None:
-    _waiting.pop(number)(places)
+def _run_kernel(number: int, indices: Any) -> None:
+    _waiting.pop(number)(indices)
 
 
 class CudaTensor(torch.Tensor):
@@ -196,22 +196,22 @@ class CudaTensor(torch.Tensor):
         return _Range(self.data_ptr(), span * self.element_size() if self.numel() else 0, writes)
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
-        flat, spec = tree_flatten((given, named or {}))
+    def __torch_dispatch__(cls, function: Any, types: Any, input: Any = (), named: Any = None) -> Any:
+        flat, spec = tree_flatten((input, named or {}))
         if any(isinstance(each, CudaTensor) and each.layout != torch.strided for each in flat):
             raise NotImplementedError(function)
-        if function is torch.ops.aten.copy_.default and not isinstance(given[0], CudaTensor):
-            return given[0].copy_(_to_host(given[1]))
+        if function is torch.ops.aten.copy_.default and not isinstance(input[0], CudaTensor):
+            return input[0].copy_(_to_host(input[1]))
         if function is torch.ops.aten._to_copy.default and (named or {}).get("device") is not None:
             others = {key: value for key, value in named.items() if key not in ("device", "non_blocking")}
-            return torch.ops.aten._to_copy.default(_to_host(given[0]), **others)
+            return torch.ops.aten._to_copy.default(_to_host(input[0]), **others)
         tensors = [each for each in flat if isinstance(each, CudaTensor)]
         without_memory = [each._shape_only if isinstance(each, CudaTensor) else _moved(each) for each in flat]
         arguments, keywords = tree_unflatten(without_memory, spec)
         shape_only = function(*arguments, **keywords)
         if function._schema.name.split("::")[1].rstrip("_") != function._schema.name.split("::")[1]:
             _launch(function, flat, spec, tensors, tensors[:1])
-            return given[0]
+            return input[0]
         if function.is_view or function is torch.ops.aten.detach.default:
             return CudaTensor(shape_only, tensors[0]._storage)
         made = new(shape_only, tensors[0].device)
@@ -247,8 +247,8 @@ def _launch(function: Any, flat: list[Any], spec: Any, tensors: list[CudaTensor]
     is_tensor = [isinstance(each, CudaTensor) for each in flat]
     result_id = None if made is None else id(made)
 
-    def run(places: Any) -> None:
-        real = {each: _view(places[at], *layouts[each]) for at, each in enumerate(order)}
+    def run(indices: Any) -> None:
+        real = {each: _view(indices[at], *layouts[each]) for at, each in enumerate(order)}
         values = [real[each] if is_one else each for each, is_one in zip(arguments, is_tensor, strict=True)]
         with torch.no_grad():
             positional, keywords = tree_unflatten(values, spec)
@@ -268,10 +268,10 @@ def _enqueue(kernel: Any, ordinal: int, ranges: list[_Range]) -> None:
     )
 
 
-def _view(place: int, shape: Any, strides: Any, dtype: torch.dtype, span: int) -> torch.Tensor:
+def _view(at_index: int, shape: Any, strides: Any, dtype: torch.dtype, span: int) -> torch.Tensor:
     if span == 0:
         return torch.empty(shape, dtype=dtype)
-    flat = torch.frombuffer((ctypes.c_char * span).from_address(place), dtype=torch.uint8)
+    flat = torch.frombuffer((ctypes.c_char * span).from_address(at_index), dtype=torch.uint8)
     return flat.view(dtype).as_strided(shape, strides)
 
 
@@ -283,7 +283,7 @@ def _to_host(tensor: Any) -> torch.Tensor:
     read = tensor.range(False)
     layout = (tensor.shape, tensor.stride(), tensor.dtype, read.bytes)
     ordinal = tensor._storage.ordinal
-    _enqueue(lambda places: result.append(_view(places[0], *layout).clone()), ordinal, [read])
+    _enqueue(lambda indices: result.append(_view(indices[0], *layout).clone()), ordinal, [read])
     current_stream(ordinal).synchronize()
     return result[0]
 

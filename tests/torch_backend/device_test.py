@@ -150,9 +150,9 @@ class Collectives(OnDevices):
                 dist.all_reduce(on_host)
                 expect(on_device, [1.0 if rank < 2 else 5.0])
                 expect(on_host, [6.0])
-            told = [None] * 4
-            dist.all_gather_object(told, rank)
-            assert told == [0, 1, 2, 3], told
+            reported = [None] * 4
+            dist.all_gather_object(reported, rank)
+            assert reported == [0, 1, 2, 3], reported
 
         self.check(body)
 
@@ -212,9 +212,9 @@ class Communicators(OnDevices):
         self.check(body)
 
 
-def taken(given: torch.Tensor) -> Any:
+def taken(input: torch.Tensor) -> Any:
     """By DLPack, which the double's tensors have not."""
-    return given if ON_GPU else buffer_of(given)
+    return input if ON_GPU else buffer_of(input)
 
 
 class Order(OnDevices):
@@ -226,10 +226,10 @@ class Order(OnDevices):
             results = []
             for turn in range(6):
                 with torch.cuda.stream(side):
-                    given = mine(floats() + turn)
-                    work = dist.all_reduce(given, async_op=True)
+                    input = mine(floats() + turn)
+                    work = dist.all_reduce(input, async_op=True)
                 work.wait()
-                results.append((given, given * 1))
+                results.append((input, input * 1))
             for turn, (_, result) in enumerate(results):
                 expect(result, summed() + 4 * turn)
 
@@ -297,39 +297,39 @@ class Order(OnDevices):
 
     def test_futures_callbacks_and_completion(self) -> None:
         def body() -> None:
-            given = mine(floats())
-            work = dist.all_reduce(given, async_op=True)
+            input = mine(floats())
+            work = dist.all_reduce(input, async_op=True)
             doubled = work.get_future().then(lambda future: future.value()[0] * 2)
             work.wait()
             del work
-            expect(given, summed())
+            expect(input, summed())
             result = doubled.wait()
             torch.cuda.current_stream(device()).synchronize()
             if ON_GPU:  # the double's futures know no streams
                 expect(result, 2 * summed())
-            given = mine(summed())
-            work = dist.all_reduce(given, async_op=True)
+            input = mine(summed())
+            work = dist.all_reduce(input, async_op=True)
             until = time.monotonic() + 30
             while not work.is_completed() and time.monotonic() < until:
                 time.sleep(0.001)
             assert work.is_completed() and work.is_success()
             work.wait()
-            expect(given, 4 * summed())
+            expect(input, 4 * summed())
 
         self.check(body)
 
     def test_an_operation_that_a_rank_has_not_begun_is_not_completed(self) -> None:
         def body() -> None:
-            given = mine([1.0])
-            dist.all_reduce(given)
+            input = mine([1.0])
+            dist.all_reduce(input)
             if dist.get_rank() == 1:
                 dist.barrier()
-            work = dist.all_reduce(given, async_op=True)
+            work = dist.all_reduce(input, async_op=True)
             if dist.get_rank() != 1:
                 assert not work.is_completed()
                 dist.barrier()
             work.wait()
-            expect(given, [16.0])
+            expect(input, [16.0])
             until = time.monotonic() + 30
             while not work.is_completed() and time.monotonic() < until:
                 time.sleep(0.001)
@@ -341,9 +341,9 @@ class Order(OnDevices):
         def body() -> None:
             dist.group.WORLD.eager_connect_single_device(torch.device("cpu"))
             dist.group.WORLD.eager_connect_single_device(torch.device("cuda", device()))
-            given = mine([1.0])
-            dist.all_reduce(given)
-            expect(given, [4.0])
+            input = mine([1.0])
+            dist.all_reduce(input)
+            expect(input, [4.0])
 
         self.check(body)
 
@@ -352,13 +352,13 @@ class Order(OnDevices):
         def body() -> None:
             dist.all_reduce(mine([1.0]))  # makes the communicator
             DeviceOperation._wait = lambda *_: True  # type: ignore[method-assign]
-            given = mine(floats())
+            input = mine(floats())
             store = dist.distributed_c10d._get_default_store()
             if dist.get_rank() == 3:  # until then no other's operation can end
                 store.wait([f"looked {rank}" for rank in range(3)], timedelta(seconds=60))
             try:
-                dist.all_reduce(given, async_op=True).wait()
-                expect(given, summed())
+                dist.all_reduce(input, async_op=True).wait()
+                expect(input, summed())
             finally:
                 store.set(f"looked {dist.get_rank()}", "")
 
@@ -399,17 +399,17 @@ class Errors(OnDevices):
 
     def test_ranks_with_different_counts(self) -> None:
         def body() -> None:
-            given = mine([1.0] * (3 + dist.get_rank()))
-            dist.all_reduce(given)
-            given.cpu()
-            dist.all_reduce(given)
+            input = mine([1.0] * (3 + dist.get_rank()))
+            dist.all_reduce(input)
+            input.cpu()
+            dist.all_reduce(input)
 
         self.fails(body, "all_reduce", "peer called all_reduce", "float sum")
 
     def test_a_rank_that_does_not_come_is_named_in_time(self) -> None:
         def body() -> None:
-            given = mine([1.0])
-            dist.all_reduce(given)
+            input = mine([1.0])
+            dist.all_reduce(input)
             store = dist.distributed_c10d._get_default_store()
             others = [f"ended {rank}" for rank in (0, 2, 3)]
             if dist.get_rank() == 1:
@@ -417,7 +417,7 @@ class Errors(OnDevices):
             options = dist.AllreduceOptions()
             options.timeout = timedelta(seconds=2)
             try:
-                dist.group.WORLD.allreduce([given], options).wait()
+                dist.group.WORLD.allreduce([input], options).wait()
             finally:
                 store.set(f"ended {dist.get_rank()}", "")
 
@@ -425,11 +425,11 @@ class Errors(OnDevices):
 
     def test_a_wait_with_a_limit_ends_and_the_operation_goes_on(self) -> None:
         def body() -> None:
-            given = mine([1.0])
-            dist.all_reduce(given)
+            input = mine([1.0])
+            dist.all_reduce(input)
             if dist.get_rank() == 3:
                 dist.barrier()
-            work = dist.all_reduce(given, async_op=True)
+            work = dist.all_reduce(input, async_op=True)
             if dist.get_rank() == 0:
                 try:
                     work.wait(timedelta(milliseconds=150))
@@ -440,7 +440,7 @@ class Errors(OnDevices):
             if dist.get_rank() != 3:
                 dist.barrier()
             work.wait()
-            expect(given, [16.0])
+            expect(input, [16.0])
 
         self.check(body)
 
@@ -450,8 +450,8 @@ class Errors(OnDevices):
             import threading
 
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-            given = mine([1.0])
-            dist.all_reduce(given)
+            input = mine([1.0])
+            dist.all_reduce(input)
             store = dist.distributed_c10d._get_default_store()
             if dist.get_rank() != 0:
                 store.wait(["interrupted"])
@@ -459,7 +459,7 @@ class Errors(OnDevices):
             timer = threading.Timer(0.3, _thread.interrupt_main)
             try:
                 timer.start()
-                dist.all_reduce(given)
+                dist.all_reduce(input)
             except KeyboardInterrupt:
                 store.set("interrupted", "")
                 return True
@@ -469,12 +469,12 @@ class Errors(OnDevices):
 
     def test_abort_ends_a_wait_on_every_rank(self) -> None:
         def body() -> None:
-            given = mine([1.0])
-            dist.all_reduce(given)
+            input = mine([1.0])
+            dist.all_reduce(input)
             if dist.get_rank() == 2:
                 time.sleep(0.3)
                 dist.group.WORLD.abort()
-            dist.all_reduce(given)
+            dist.all_reduce(input)
 
         self.fails(body, "abort")
 
@@ -483,11 +483,11 @@ class Errors(OnDevices):
             part = dist.group.WORLD.split_group([0, 2])
             store = dist.distributed_c10d._get_default_store()
             if part is not None:
-                given = mine([1.0])
-                part.allreduce([given]).wait()
+                input = mine([1.0])
+                part.allreduce([input]).wait()
                 store.set(f"called {dist.get_rank()}", "")
                 if dist.get_rank() == 0:
-                    part.allreduce([given]).wait()
+                    part.allreduce([input]).wait()
             if dist.get_rank() == 1:
                 store.wait(["called 0", "called 2"], timedelta(seconds=300))
                 dist.group.WORLD.abort()

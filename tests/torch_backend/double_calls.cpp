@@ -28,7 +28,7 @@ struct RangeOfTensor {
 };
 
 // Gets the ranges' places in the order in which they were given.
-using PythonKernel = void (*)(uint64_t id, void** places);
+using PythonKernel = void (*)(uint64_t id, void** indices);
 
 struct LaunchArguments {
   PythonKernel kernel = nullptr;
@@ -60,11 +60,11 @@ const LaunchArguments& arguments_of(void** arguments) {
 
 void run(void** arguments, const cuda_double::Translate& translate) {
   const LaunchArguments& launch = arguments_of(arguments);
-  std::array<void*, kMaxRanges> places{};
+  std::array<void*, kMaxRanges> indices{};
   for (size_t i = 0; i < launch.count; ++i) {
-    places.at(i) = translate(pointer_to(launch.ranges.at(i).begin));
+    indices.at(i) = translate(pointer_to(launch.ranges.at(i).begin));
   }
-  launch.kernel(launch.id, places.data());
+  launch.kernel(launch.id, indices.data());
 }
 
 std::vector<cuda_double::TouchedRange> touched(void** arguments) {

@@ -158,8 +158,8 @@ class Exits(unittest.TestCase):
         self.check("hold_a_future_with_a_callback")
 
     def test_a_rank_that_took_no_part_learns_who_left_with_which_operation(self) -> None:
-        told = self.check("leave_rank_1_alone")[1]
-        self.assertRegex(told, "rank 0 .*its program ended with all_reduce not complete")
+        reported = self.check("leave_rank_1_alone")[1]
+        self.assertRegex(reported, "rank 0 .*its program ended with all_reduce not complete")
 
     def test_an_interrupted_program_ends(self) -> None:
         self.assertIn("KeyboardInterrupt", self.check("are_interrupted", "-2")[0])

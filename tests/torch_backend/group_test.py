@@ -95,9 +95,9 @@ class Calls(unittest.TestCase):
     def test_a_reduction_writes_into_the_root_s_tensor_alone(self) -> None:
         def body() -> None:
             onto = torch.ones(3, 2)[:, 0]
-            given = onto if rank() == 1 else torch.ones(1).expand(3)  # which nothing can be copied to
-            dist.reduce(given, 1)
-            assert given.tolist() == [RANKS if rank() == 1 else 1.0] * 3, given
+            input = onto if rank() == 1 else torch.ones(1).expand(3)  # which nothing can be copied to
+            dist.reduce(input, 1)
+            assert input.tolist() == [RANKS if rank() == 1 else 1.0] * 3, input
 
         self.check(body)
 
@@ -180,8 +180,8 @@ class Calls(unittest.TestCase):
             whole = torch.zeros(2 * RANKS, 2).t()[0] if rank() == 1 else torch.empty(0)
             options = c10d.GatherOptions()
             options.rootRank = 1
-            given = torch.full((2,), float(rank()))
-            dist.group.WORLD.gather_single(whole, given, options).wait()
+            input = torch.full((2,), float(rank()))
+            dist.group.WORLD.gather_single(whole, input, options).wait()
             assert rank() != 1 or whole.tolist() == [0, 0, 1, 1, 2, 2, 3, 3], whole
 
         self.check(body)
@@ -340,13 +340,13 @@ class Calls(unittest.TestCase):
 
     def test_views_that_negate_or_conjugate_are_what_they_show(self) -> None:
         def body() -> None:
-            shown = torch._neg_view(torch.ones(3))
+            printed = torch._neg_view(torch.ones(3))
             parts = [torch.empty(3) for _ in range(RANKS)]
-            dist.all_gather(parts, shown)
+            dist.all_gather(parts, printed)
             assert all(part.tolist() == [-1.0] * 3 for part in parts), parts
             into = torch._neg_view(torch.zeros(3))
-            dist.broadcast(into if rank() else shown, 0)
-            assert (into if rank() else shown).tolist() == [-1.0] * 3, into
+            dist.broadcast(into if rank() else printed, 0)
+            assert (into if rank() else printed).tolist() == [-1.0] * 3, into
             conjugate = torch.full((RANKS,), 1 + 2j).conj()
             part = torch.empty(1, dtype=torch.complex64)
             dist.reduce_scatter_single(part, conjugate) if hasattr(

@@ -28,7 +28,7 @@ SPLIT = [name for name, strategy in paro.torch.STRATEGIES.items() if strategy.sp
 NO_LIMIT = 1e9
 
 
-def text_of(body: Callable[[], Any]) -> str:
+def to_string(body: Callable[[], Any]) -> str:
     try:
         body()
     except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
@@ -95,7 +95,7 @@ class Methods(unittest.TestCase):
         def run() -> str:
             FSDPModule.set_gravity = lambda *_: None  # type: ignore[attr-defined]
             model: Any = paro.torch.fully_shard(nn.Linear(4, 4), mesh=paro.torch.init_mesh("cpu", 1))
-            return text_of(lambda: model.set_gravity(9.81))
+            return to_string(lambda: model.set_gravity(9.81))
 
         self.assertIn("set_gravity: paro.torch does not know", run_ranks([1], run, backend="gloo")[0])
 
@@ -153,7 +153,7 @@ class Methods(unittest.TestCase):
             paro.torch.Optimizer(torch.optim.SGD, made["IIG"])
             made["IIG"].set_requires_gradient_sync(False)
             refused["use one of them"] = lambda: paro.torch.microbatch(made["IIG"], last=True).__enter__()
-            return {part: text_of(body) for part, body in refused.items()}, [text_of(body) for body in taken]
+            return {part: to_string(body) for part, body in refused.items()}, [to_string(body) for body in taken]
 
         for refused, taken in run_ranks([1, 1], run, backend="gloo"):
             for part, text in refused.items():
@@ -273,10 +273,10 @@ class Options(unittest.TestCase):
                 "shard_placement_fn gave a ShardPlacementResult": lambda: shard("IIG", shard_placement_fn=other),
             }  # fmt: skip
             taken = [
-                text_of(lambda name=name, value=value: shard(name, reshard_after_forward=value))
+                to_string(lambda name=name, value=value: shard(name, reshard_after_forward=value))
                 for name in ("IIG", "NIG", "NNN", "GGG") for value in (None, name[0] != "N")
             ]  # fmt: skip
-            return {part: text_of(body) for part, body in refused.items()}, taken
+            return {part: to_string(body) for part, body in refused.items()}, taken
 
         for refused, taken in run_ranks([1, 1], run, backend="gloo"):
             for part, text in refused.items():

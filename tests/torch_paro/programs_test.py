@@ -65,7 +65,7 @@ def zero_children(model: Any) -> None:
         child.zero_grad()
 
 
-def text_of(body: Callable[[], Any]) -> str:
+def to_string(body: Callable[[], Any]) -> str:
     try:
         body()
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
@@ -330,7 +330,7 @@ class Making(unittest.TestCase):
         def run() -> Any:
             paro.torch.Optimizer(ByTheLargest, sharded(Model(), "IIG", paro.torch.init_mesh("cpu", 1)), elementwise=True)
             model = sharded(Model(), "IIG", paro.torch.init_mesh("cpu", 1))
-            return text_of(lambda: paro.torch.Optimizer(ByTheLargest, model))
+            return to_string(lambda: paro.torch.Optimizer(ByTheLargest, model))
 
         text = run_ranks([1], run, backend="gloo")[0]
         self.assertIn("ByTheLargest is not one of torch's element-wise optimizers", text)
@@ -343,13 +343,13 @@ class Making(unittest.TestCase):
             other = sharded(Model(), "IIG", paro.torch.init_mesh("cpu", 1))
             weight: Any = next(other.parameters())
             kinds: list[Any] = [torch.optim.SGD([nn.Parameter(torch.ones(1))]), "adamw"]
-            texts = [text_of(lambda kind=kind: paro.torch.Optimizer(kind, other)) for kind in kinds]
+            texts = [to_string(lambda kind=kind: paro.torch.Optimizer(kind, other)) for kind in kinds]
             texts += [
-                text_of(lambda: paro.torch.Optimizer(torch.optim.SGD, other, weight)),
-                text_of(lambda: paro.torch.Optimizer(torch.optim.SGD, other, [nn.Parameter(torch.ones(1))])),
-                text_of(lambda: paro.torch.Optimizer(torch.optim.SGD, other, [])),
-                text_of(lambda: copy.deepcopy(optimizer)),
-                text_of(lambda: paro.torch.clip_grad_norm_(model, 1.0, 0)),
+                to_string(lambda: paro.torch.Optimizer(torch.optim.SGD, other, weight)),
+                to_string(lambda: paro.torch.Optimizer(torch.optim.SGD, other, [nn.Parameter(torch.ones(1))])),
+                to_string(lambda: paro.torch.Optimizer(torch.optim.SGD, other, [])),
+                to_string(lambda: copy.deepcopy(optimizer)),
+                to_string(lambda: paro.torch.clip_grad_norm_(model, 1.0, 0)),
             ]
             largest = [paro.torch.clip_grad_norm_(model, 1e9, kind).item() for kind in ("inf", float("inf"))]
             return texts, largest
@@ -376,7 +376,7 @@ class Making(unittest.TestCase):
             ):
                 for name in ("IIG", "GGG"):
                     model = sharded(Model(), name, mesh)
-                    texts.append(text_of(lambda m=model, o=options, p=params: paro.torch.Optimizer(
+                    texts.append(to_string(lambda m=model, o=options, p=params: paro.torch.Optimizer(
                         torch.optim.SGD, m, p(m), **o)))
             return texts
 

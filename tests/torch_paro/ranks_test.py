@@ -85,7 +85,7 @@ def raised_by(calls: list[tuple[str, Callable[[], Any]]]) -> dict[str, str]:
 class WrongOnOneRank(unittest.TestCase):
     """The other ranks do not wait: they are told."""
 
-    def assert_all_told(self, run: Callable[[], dict[str, str]], expected: dict[str, tuple[str, ...]]) -> None:
+    def assert_all_reported(self, run: Callable[[], dict[str, str]], expected: dict[str, tuple[str, ...]]) -> None:
         results = run_ranks([2, 2], run, backend="gloo")
         for rank, found in enumerate(results):
             self.assertEqual(list(found), list(expected))
@@ -123,7 +123,7 @@ class WrongOnOneRank(unittest.TestCase):
                 ("group size", lambda: paro.torch.init_mesh("cpu", 3 if wrong else 2)),
             ])
 
-        self.assert_all_told(run, {
+        self.assert_all_reported(run, {
             "first": ("GIG cannot be had",),
             "typo": ("unknown strategy 'IIK'",),
             "other strategy": ("different values of strategy", "IGG on rank 3"),
@@ -158,7 +158,7 @@ class WrongOnOneRank(unittest.TestCase):
                 ("one dimension", lambda: paro.torch.measure_links(flat)),
             ])
 
-        self.assert_all_told(run, {
+        self.assert_all_reported(run, {
             "memory": ("different values of memory_bytes", "1000000.0 on rank 1"),
             "accumulation": ("different values of accumulation", "2 on ranks 2, 3"),
             "text on rank 0": ("memory_bytes is '80GB'; give a number from 1",),
@@ -173,7 +173,7 @@ class WrongOnOneRank(unittest.TestCase):
 
     def test_a_module_without_parameters_takes_no_mesh_from_them(self) -> None:
         run = lambda: raised_by([("it", lambda: paro.torch.fully_shard(nn.ReLU()))])  # noqa: E731
-        self.assert_all_told(run, {"it": ("ReLU has no parameters", "give mesh=")})
+        self.assert_all_reported(run, {"it": ("ReLU has no parameters", "give mesh=")})
 
 
 class Chosen(nn.Module):
@@ -211,7 +211,7 @@ def step_with(model: Chosen, passes: list[tuple[list[int], int]]) -> str:
 class UnitsThatDiffer(unittest.TestCase):
     """What would be summed without an error is told before a step changes anything."""
 
-    def assert_told(self, run: Callable[[], dict[str, str]], *parts: str) -> None:
+    def assert_reported(self, run: Callable[[], dict[str, str]], *parts: str) -> None:
         for found in run_ranks([2, 2], run, backend="gloo"):
             for name, text in found.items():
                 for part in (*parts, "Nothing was changed"):
@@ -226,7 +226,7 @@ class UnitsThatDiffer(unittest.TestCase):
                 for strategy in ("IIG", "NIG", "IGG", "GGG", "III")
             }
 
-        self.assert_told(
+        self.assert_reported(
             run, "gradients of layers.0.weight, head.weight of unit Chosen in pass 1 on rank",
             "gradients of layers.1.weight, head.weight of unit Chosen in pass 1 on rank 1", "with weight zero",
         )
@@ -240,7 +240,7 @@ class UnitsThatDiffer(unittest.TestCase):
                 for strategy in ("IIG", "IGG", "GGG", "III")
             }
 
-        self.assert_told(run, "a gather of unit layers.0 in pass 1 on rank", "a gather of unit layers.1 in pass 1 on rank 3")
+        self.assert_reported(run, "a gather of unit layers.0 in pass 1 on rank", "a gather of unit layers.1 in pass 1 on rank 3")
 
     def test_horing_finds_reductions_of_other_sizes_and_all_ranks_hear_of_them(self) -> None:
         def run(strategy: str) -> str:
@@ -274,13 +274,13 @@ class UnitsThatDiffer(unittest.TestCase):
             return raised_by([("step", step)])["step"]
 
         gather = "a gather of unit {} in pass 1 on rank"
-        for gathers_again, told in (
+        for gathers_again, reported in (
             (False, (gather.format("layers.0"), gather.format("layers.1"), "another label")),
             (True, (gather.format("layers.0"), "gradients of head.weight of unit Chosen", "in another call")),
         ):
             for rank, text in enumerate(run_ranks([2, 2], run, gathers_again)):
                 # Ranks 2 and 3 wait in another group, and are told what the calls were.
-                for part in told[: 3 if rank < 2 else 2]:
+                for part in reported[: 3 if rank < 2 else 2]:
                     self.assertIn(part, text, f"rank {rank}")
                 self.assertNotIn("circle", text)  # which is found at the deadline
 
@@ -294,7 +294,7 @@ class UnitsThatDiffer(unittest.TestCase):
                 found[strategy] = step_with(model, [([0, 1], times), ([0, 1], times)])
             return found
 
-        self.assert_told(
+        self.assert_reported(
             run, "had another backward pass in microbatch(last=True), pass 2 of the step",
             "on ranks 2, 3, and none on ranks 0, 1",
         )
@@ -315,7 +315,7 @@ class UnitsThatDiffer(unittest.TestCase):
             return found
 
         for between, ranks in ((True, "ranks 0, 1; 4.0 on ranks 2, 3"), (False, "ranks 0, 1, 3; 4.0 on rank 2")):
-            self.assert_told(
+            self.assert_reported(
                 lambda: run(between),
                 f"different factors of set_gradient_divide_factor for unit layers.1: 2.0 on {ranks}",
             )
@@ -398,18 +398,18 @@ class Planner(unittest.TestCase):
         self.assertEqual(_bytes_of(mixed), (3, 4, 8))
 
     def test_the_planner_is_given_the_bytes_of_a_parameter(self) -> None:
-        def run(given: Any) -> str:
-            asked: list[str] = []
+        def run(input: Any) -> str:
+            requested: list[str] = []
 
             def answer(_: planning.Links, arguments: list[str]) -> tuple[str, str]:
-                asked.extend(arguments)
+                requested.extend(arguments)
                 return "GGG", ""
 
-            planning._asked = answer
+            planning._requested = answer
             planning.measure_links = lambda _: planning.Links(1, 1, 0, 0, 0)
             model = Model().to(torch.bfloat16)
-            paro.torch.choose_strategy(model, paro.torch.init_mesh("cpu", 1), bytes_per_parameter=given)
-            return asked[asked.index("--bytes") + 1]
+            paro.torch.choose_strategy(model, paro.torch.init_mesh("cpu", 1), bytes_per_parameter=input)
+            return requested[requested.index("--bytes") + 1]
 
         self.assertEqual(run_ranks([1], run, None, backend="gloo"), ["2,2,12"])
         self.assertEqual(run_ranks([1], run, (2, 4, 8), backend="gloo"), ["2,4,8"])
@@ -417,12 +417,12 @@ class Planner(unittest.TestCase):
 
     def test_the_planner_is_given_each_link_under_its_own_option(self) -> None:
         links = planning.Links(3e9, 2e8, 0.001, 0.002, 0.0035)
-        given = (
+        input = (
             "--intra 3000000000B --inter 200000000B --intra-call 0.001000000s --inter-call 0.002000000s "
             "--world-call 0.003500000s"
         )
-        self.assertEqual(" ".join(planning.arguments_of(links, "cuda")), given)
-        self.assertEqual(" ".join(planning.arguments_of(links, "cpu")), f"{given} --no-overlap --prefetch 0")
+        self.assertEqual(" ".join(planning.arguments_of(links, "cuda")), input)
+        self.assertEqual(" ".join(planning.arguments_of(links, "cpu")), f"{input} --no-overlap --prefetch 0")
 
     def test_each_link_is_measured_on_its_dimension_and_rates_are_without_the_call(self) -> None:
         calls = {"intra": 0.25, "inter": 0.5, "world": 0.75}
@@ -454,10 +454,10 @@ class Example(unittest.TestCase):
             (["--strategy", "iik"], "--strategy IIK: takes NNN, NNI"),
             *([] if torch.cuda.is_available() else [(["--backend", "nccl"], "--backend nccl: torch finds no GPU")]),
         ):
-            with self.subTest(words), mock.patch("sys.argv", ["train.py", *words]), mock.patch("sys.stderr") as told:
+            with self.subTest(words), mock.patch("sys.argv", ["train.py", *words]), mock.patch("sys.stderr") as reported:
                 with self.assertRaises(SystemExit):
                     train.parsed()
-                self.assertIn(part, "".join(call.args[0] for call in told.write.call_args_list))
+                self.assertIn(part, "".join(call.args[0] for call in reported.write.call_args_list))
         with mock.patch("sys.argv", ["train.py", "--strategy", "nng"]):
             self.assertEqual(train.parsed().strategy, "NNG")
 

@@ -51,11 +51,11 @@ def live_bytes() -> int:
             pending.append(tensor.grad)
         try:
             storage = tensor.untyped_storage()
-            place = storage.data_ptr()
+            at_index = storage.data_ptr()
         except (NotImplementedError, RuntimeError):  # a tensor without a storage of its own
             continue
-        if storage.device.type == "cpu" and place:
-            storages[place] = storage.nbytes()
+        if storage.device.type == "cpu" and at_index:
+            storages[at_index] = storage.nbytes()
     return sum(storages.values())
 
 
@@ -73,9 +73,9 @@ def one_pass(model: nn.Module, last: bool) -> None:
         model(rows).square().sum().backward()
 
 
-def told_bytes(model: nn.Module) -> int:
-    told = paro.torch.memory(model)
-    return told.parameters + told.gradients + told.optimizer
+def reported_bytes(model: nn.Module) -> int:
+    reported = paro.torch.memory(model)
+    return reported.parameters + reported.gradients + reported.optimizer
 
 
 def bytes_of(strategy: str, without: int) -> tuple[int, int, int, int, list[int]]:
@@ -93,11 +93,11 @@ def bytes_of(strategy: str, without: int) -> tuple[int, int, int, int, list[int]
     between = live_bytes_down_to(before + expected[1]) - before
     one_pass(model, False)
     middle = live_bytes_down_to(before + expected[0]) - before
-    told = [told_bytes(model)]
+    reported = [reported_bytes(model)]
     one_pass(model, True)
-    told.append(told_bytes(model))
-    reducing = live_bytes_down_to(before + (1 + CLOSE / 2) * told[1]) - before
-    return before - without, middle, between, reducing, told
+    reported.append(reported_bytes(model))
+    reducing = live_bytes_down_to(before + (1 + CLOSE / 2) * reported[1]) - before
+    return before - without, middle, between, reducing, reported
 
 
 def expected_bytes(strategy: str) -> tuple[int, int]:
@@ -160,13 +160,13 @@ class States(unittest.TestCase):
             return {name: bytes_of(name, without) for name in paro.torch.STRATEGIES}
 
         for by_name in run_ranks([2, 2], run, backend="gloo"):
-            for name, (left, middle, between, reducing, told) in by_name.items():
+            for name, (left, middle, between, reducing, reported) in by_name.items():
                 with self.subTest(name):
                     self.assertLessEqual(left, SMALL, "of the models before")
                     expected = expected_bytes(name)
-                    self.assertAlmostEqual(told[0] / expected[0], 1.0, delta=CLOSE, msg=f"{told}")
+                    self.assertAlmostEqual(reported[0] / expected[0], 1.0, delta=CLOSE, msg=f"{reported}")
                     # What is being reduced is held beside the result until the step waits for it.
-                    self.assertAlmostEqual(told[1] / reducing, 1.0, delta=CLOSE, msg=f"{told} {reducing}")
+                    self.assertAlmostEqual(reported[1] / reducing, 1.0, delta=CLOSE, msg=f"{reported} {reducing}")
                     self.assertAlmostEqual(middle / expected[0], 1.0, delta=CLOSE, msg=f"{middle} {expected}")
                     self.assertAlmostEqual(between / expected[1], 1.0, delta=CLOSE, msg=f"{between} {expected}")
 

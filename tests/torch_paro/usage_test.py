@@ -480,44 +480,44 @@ class Refused(unittest.TestCase):
             flat = init_device_mesh("cpu", (4,), mesh_dim_names=("all",))
             texts = []
 
-            def text_of(body: Callable[[], Any]) -> None:
+            def to_string(body: Callable[[], Any]) -> None:
                 try:
                     body()
                     texts.append("nothing was raised")
                 except (ValueError, RuntimeError, TypeError) as error:
                     texts.append(str(error))
 
-            text_of(lambda: paro.torch.fully_shard(Model(), mesh=flat, strategy="IIG"))
-            text_of(lambda: paro.torch.fully_shard(Model(), mesh=mesh, strategy="GIG"))
-            text_of(lambda: paro.torch.fully_shard(Model(), mesh=mesh, strategy="IIN"))
+            to_string(lambda: paro.torch.fully_shard(Model(), mesh=flat, strategy="IIG"))
+            to_string(lambda: paro.torch.fully_shard(Model(), mesh=mesh, strategy="GIG"))
+            to_string(lambda: paro.torch.fully_shard(Model(), mesh=mesh, strategy="IIN"))
             model = sharded(Model(), "IIG", mesh)
-            text_of(lambda: paro.torch.fully_shard(model, mesh=mesh))
-            text_of(lambda: model(torch.ones(1, WIDTH)))
-            text_of(lambda: paro.torch.microbatch(model, last=True).__enter__())
+            to_string(lambda: paro.torch.fully_shard(model, mesh=mesh))
+            to_string(lambda: model(torch.ones(1, WIDTH)))
+            to_string(lambda: paro.torch.microbatch(model, last=True).__enter__())
             optimizer = paro.torch.Optimizer(torch.optim.AdamW, model)
             with paro.torch.microbatch(model, last=False):
                 loss_of(model, *micro_batches(0, 0, 1, 1)[0], 1).backward()
-            text_of(lambda: optimizer.step())
-            text_of(lambda: paro.torch.clip_grad_norm_(model, 1.0))
-            text_of(lambda: paro.torch.Optimizer(torch.optim.AdamW, model))
-            text_of(lambda: paro.torch.clip_grad_norm_(Model(), 1.0))
+            to_string(lambda: optimizer.step())
+            to_string(lambda: paro.torch.clip_grad_norm_(model, 1.0))
+            to_string(lambda: paro.torch.Optimizer(torch.optim.AdamW, model))
+            to_string(lambda: paro.torch.clip_grad_norm_(Model(), 1.0))
             optimizer.zero_grad()
             frozen = Model()
             freeze(frozen)
             later = paro.torch.Optimizer(torch.optim.AdamW, sharded(frozen, "IIG", mesh))
             frozen.requires_grad_(True)
-            text_of(later.step)
+            to_string(later.step)
             for name in ("IIG", "GGG"):
                 later = paro.torch.Optimizer(torch.optim.AdamW, sharded(Model(), name, mesh))
                 later.model.norm.requires_grad_(False)  # type: ignore[union-attr, operator]
-                text_of(later.step)
+                to_string(later.step)
             mixed = Model()
             fully_shard(mixed.blocks[0])
-            text_of(lambda: paro.torch.fully_shard(mixed, mesh=mesh))
-            text_of(lambda: paro.torch.fully_shard(Model(), mesh=mesh, reshard_after_forward=False))
+            to_string(lambda: paro.torch.fully_shard(mixed, mesh=mesh))
+            to_string(lambda: paro.torch.fully_shard(Model(), mesh=mesh, reshard_after_forward=False))
             without_elements = Model()
             without_elements.extra = torch.nn.Parameter(torch.empty(0, 4))
-            text_of(lambda: paro.torch.fully_shard(without_elements, mesh=mesh))
+            to_string(lambda: paro.torch.fully_shard(without_elements, mesh=mesh))
             return texts
 
         expected = [

@@ -32,7 +32,7 @@ with horing.Communicator() as comm:
 """
 
 source_root, work = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
-given = [Path(each).resolve() for each in sys.argv[3:5]]
+input = [Path(each).resolve() for each in sys.argv[3:5]]
 
 
 def output_of(*command, **more):
@@ -45,8 +45,8 @@ def output_of(*command, **more):
 
 def built():
     """Paths of the wheel and the sdist, or None where pip gets nothing."""
-    if given:
-        return given[0], given[1] if len(given) > 1 else None
+    if input:
+        return input[0], input[1] if len(input) > 1 else None
     folder = work / "dist"
     done = subprocess.run([source_root / "tools" / "wheel", folder], text=True, capture_output=True)
     print(done.stdout, done.stderr, flush=True)
@@ -106,8 +106,8 @@ class Wheel(unittest.TestCase):
     def test_no_file_names_the_machine_that_built_it(self):
         for path in self.package.parent.glob("horing*/**/*"):
             if path.is_file() and is_elf(path):
-                told = output_of("readelf", "-d", path)
-                run_path = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", told)
+                reported = output_of("readelf", "-d", path)
+                run_path = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", reported)
                 for each in ":".join(run_path).split(":"):
                     self.assertTrue(not each or each.startswith("$ORIGIN"), f"{path.name}: {each}")
 
@@ -126,15 +126,15 @@ class Wheel(unittest.TestCase):
         self.assertEqual(self.run_python("-c", load).strip(), "loaded")
 
     def test_the_package_has_the_version_of_its_library(self):
-        told = self.run_python("-m", "horing", "--version").strip()
+        reported = self.run_python("-m", "horing", "--version").strip()
         metadata = "import importlib.metadata as m; print(m.version('horing'))"
-        self.assertEqual(told, self.run_python("-c", metadata).strip())
+        self.assertEqual(reported, self.run_python("-c", metadata).strip())
 
     def test_every_command_runs_from_the_wheel(self):
         for name in COMMANDS:
             with self.subTest(name):
-                told = output_of(self.python.parent / name, "--help")
-                self.assertIn("usage: ", told.replace("Usage", "usage"))
+                reported = output_of(self.python.parent / name, "--help")
+                self.assertIn("usage: ", reported.replace("Usage", "usage"))
 
     def test_two_ranks_add_through_the_wheel(self):
         command = [self.python.parent / "horing", "run", "-n", "2", self.python, "-c", ADD]

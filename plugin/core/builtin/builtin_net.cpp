@@ -30,13 +30,13 @@ bool is_traffic_class(int32_t number) {
 }  // namespace
 
 Result<BuiltinConfig> BuiltinConfig::from_environment() {
-  static_assert(env::kTcpStreams.range->most <= kMaxStreams, "all can be opened");
+  static_assert(env::kTcpStreams.range->most <= kMaxConnections, "all can be opened");
   BuiltinConfig config;
   HORING_ASSIGN(config.key, JobKey::from_environment());
   HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kConnectTimeoutMs));
-  HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
+  HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpStreams));
   config.options.connect_timeout = std::chrono::milliseconds(timeout_ms);
-  config.options.streams = static_cast<uint32_t>(streams);
+  config.options.connections = static_cast<uint32_t>(connections);
   HORING_ASSIGN(BuiltinDevices devices, discover_devices());
   config.devices = std::move(devices.taken);
   config.left_out = std::move(devices.left_out);
@@ -310,12 +310,13 @@ Reply BuiltinNet::isend(void* comm, const Send& send, void** request) {
 // kOptionalCompletion changes nothing: the request is given out as ever.
 Reply BuiltinNet::irecv(void* comm, const Receives& receives, void** request) {
   *request = nullptr;
-  const auto rooms = rooms_of(receives);
-  if (!rooms) {
+  const auto buffers = buffers_of(receives);
+  if (!buffers) {
     return Reply::kInvalidArgument;
   }
   Request* made = nullptr;
-  const Reply reply = static_cast<RecvComm*>(static_cast<Comm*>(comm))->irecv(rooms->used(), &made);
+  const Reply reply =
+      static_cast<RecvComm*>(static_cast<Comm*>(comm))->irecv(buffers->used(), &made);
   *request = made;
   return reply;
 }

@@ -22,9 +22,9 @@ constexpr std::chrono::seconds kShutdown{1};
 constexpr std::chrono::microseconds kShutdownPause{100};
 
 // The peer's host has not taken all that was written.
-bool has_unsent(const std::unique_ptr<NetStream>& stream) {
+bool has_unsent(const std::unique_ptr<NetConnection>& connection) {
   int bytes = 0;
-  return ::ioctl(stream->socket().fd.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
+  return ::ioctl(connection->socket().fd.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ Result<ConnectionSet> make_connections(std::string device,
   HORING_ASSIGN(connections.poller, tcp::Poller::create());
   for (auto& socket : sockets) {
     HORING_TRY(connections.poller->add(*socket));
-    connections.streams.push_back(std::make_unique<NetStream>(std::move(socket)));
+    connections.all.push_back(std::make_unique<NetConnection>(std::move(socket)));
   }
   return connections;
 }
@@ -125,8 +125,8 @@ Status Comm::tick() {
 }
 
 Status Comm::check(int64_t /*now_ns*/) {
-  for (const auto& stream : connections_.streams) {
-    HORING_TRY(stream->tcp().check_alive(tcp::look_at_connection));
+  for (const auto& connection : connections_.all) {
+    HORING_TRY(connection->tcp().check_alive(tcp::look_at_connection));
   }
   return {};
 }
@@ -155,8 +155,8 @@ void Comm::fail(const Status& status) {
   failure_ = status.with_context(
       fmt::format("device {}, peer {}{}", connections_.device, connections_.peer, what));
   // The peer is to notice soon, after what is on its way already.
-  for (const auto& stream : connections_.streams) {
-    ::shutdown(stream->socket().fd.get(), SHUT_WR);
+  for (const auto& connection : connections_.all) {
+    ::shutdown(connection->socket().fd.get(), SHUT_WR);
   }
   if (active_ > 0) {
     static_cast<void>(failure());
@@ -181,14 +181,14 @@ void Comm::finish() {
   // where only the word that this end closes is on its way: a peer's host that is gone costs
   // nothing.
   const bool waits =
-      active_ == 0 &&
-      std::any_of(connections_.streams.begin(), connections_.streams.end(), has_unsent);
+      active_ == 0 && std::any_of(connections_.all.begin(), connections_.all.end(), has_unsent);
   const Deadline deadline = deadline_after(waits ? kShutdown : std::chrono::seconds(0));
   say_leaving(deadline);
-  const auto unacknowledged = [](const auto& stream) { return stream->tcp().finish_output(); };
+  const auto unacknowledged = [](const auto& connection) {
+    return connection->tcp().finish_output();
+  };
   // All of them at once first, none waits for the others' answers.
-  while (std::count_if(connections_.streams.begin(), connections_.streams.end(), unacknowledged) >
-         0) {
+  while (std::count_if(connections_.all.begin(), connections_.all.end(), unacknowledged) > 0) {
     if (passed(deadline)) {
       log_at(waits ? LogLevel::kWarn : LogLevel::kDebug,
              "device {}, peer {}: closed before the peer's host took all that was sent",
@@ -206,7 +206,7 @@ void Comm::say_leaving(Deadline deadline) {
   }
   LeavingBytes bytes{};
   std::span<const std::byte> left = std::span(bytes).first(encode_leaving(bytes));
-  const int fd = connections_.streams.front()->socket().fd.get();
+  const int fd = connections_.all.front()->socket().fd.get();
   while (true) {
     const ssize_t sent = ::send(fd, left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     left = left.subspan(sent > 0 ? static_cast<size_t>(sent) : 0);
@@ -218,10 +218,10 @@ void Comm::say_leaving(Deadline deadline) {
   }
 }
 
-// Looks into the kernel only, for the comm's own state is its callers'. An end of stream says
+// Looks into the kernel only, for the comm's own state is its callers'. An end of the bytes says
 // nothing yet: what came last before it may be waiting there.
 bool Comm::peer_is_lost() const {
-  pollfd looked_at{connections_.streams.front()->socket().fd.get(), POLLRDHUP, 0};
+  pollfd looked_at{connections_.all.front()->socket().fd.get(), POLLRDHUP, 0};
   if (::poll(&looked_at, 1, 0) != 1 || peer_leaves_.load(std::memory_order_acquire)) {
     return false;
   }

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "core/builtin/net_connection.hpp"
 #include "core/builtin/records.hpp"
-#include "core/builtin/stream.hpp"
 #include "core/driver/reply.hpp"
 #include "os/clock.hpp"
 #include "transport/tcp/pacer.hpp"
@@ -40,7 +40,7 @@ struct ConnectionSet {
   std::string device;
   std::string peer;  // "10.1.0.2:4000"
   std::unique_ptr<tcp::Poller> poller;
-  std::vector<std::unique_ptr<NetStream>> streams;
+  std::vector<std::unique_ptr<NetConnection>> all;
   std::shared_ptr<tcp::Pacer> pacer;
   std::optional<RailPace> pace{};  // of what is sent, by the pacer; nothing: as fast as it goes
 };
@@ -105,7 +105,9 @@ class Comm {
   // The reply to every call after the failure; the first one logs it.
   [[nodiscard]] Reply failure();
   [[nodiscard]] uint32_t active() const { return active_; }
-  [[nodiscard]] std::vector<std::unique_ptr<NetStream>>& streams() { return connections_.streams; }
+  [[nodiscard]] std::vector<std::unique_ptr<NetConnection>>& all_connections() {
+    return connections_.all;
+  }
   [[nodiscard]] bool paced() const { return connections_.pace.has_value(); }
   // From when on that many bytes may leave.
   [[nodiscard]] int64_t reserve_pace(size_t bytes, int64_t now_ns) {

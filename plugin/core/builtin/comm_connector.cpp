@@ -16,7 +16,7 @@ CommConnector::CommConnector(BuiltinDevice device, Handle handle, NetOptions opt
     : device_(std::move(device)),
       handle_(std::move(handle)),
       options_(std::move(options)),
-      sockets_(std::clamp<uint32_t>(options_.streams, 1, kMaxStreams)) {}
+      sockets_(std::clamp<uint32_t>(options_.connections, 1, kMaxConnections)) {}
 
 Result<std::unique_ptr<CommConnector>> CommConnector::start(const BuiltinDevice& device,
                                                             const Handle& handle,
@@ -32,8 +32,8 @@ Result<std::unique_ptr<CommConnector>> CommConnector::start(const BuiltinDevice&
   each.purpose = kHandshakePurpose;
   HORING_ASSIGN(each.key, connection_key(handle.secret, job));
   each.deadline_ns = now_ns() + ns_of(options.connect_timeout);
-  for (uint32_t stream = 0; stream < made->sockets_.size(); ++stream) {
-    each.claim = [raw = made.get(), stream] { return raw->claim_of(stream); };
+  for (uint32_t connection = 0; connection < made->sockets_.size(); ++connection) {
+    each.claim = [raw = made.get(), connection] { return raw->claim_of(connection); };
     made->connectors_.push_back(std::make_unique<Connector>(each));
   }
   return made;
@@ -66,15 +66,15 @@ Result<std::unique_ptr<SendComm>> CommConnector::step() {
   return std::make_unique<SendComm>(std::move(connections));
 }
 
-std::vector<std::byte> CommConnector::claim_of(uint32_t stream) const {
+std::vector<std::byte> CommConnector::claim_of(uint32_t connection) const {
   if (options_.off) {
     return plugin::claim_of(*options_.off);
   }
-  StreamClaim claim;
+  ConnectionClaim claim;
   claim.listener_id = handle_.listener_id;
   claim.connection_id = connection_id_;
-  claim.stream = stream;
-  claim.stream_count = static_cast<uint32_t>(sockets_.size());
+  claim.connection = connection;
+  claim.connection_count = static_cast<uint32_t>(sockets_.size());
   claim.who = process_text();
   return encode(claim);
 }

@@ -30,14 +30,14 @@ class CommConnector {
 
  private:
   CommConnector(BuiltinDevice device, Handle handle, NetOptions options);
-  [[nodiscard]] std::vector<std::byte> claim_of(uint32_t stream) const;
+  [[nodiscard]] std::vector<std::byte> claim_of(uint32_t connection) const;
   [[nodiscard]] Status failed(const Status& why) const;
 
   BuiltinDevice device_;
   Handle handle_;
   NetOptions options_;
   uint64_t connection_id_ = 0;
-  std::vector<std::unique_ptr<Connector>> connectors_;  // by stream
+  std::vector<std::unique_ptr<Connector>> connectors_;  // by connection
   std::vector<std::unique_ptr<Socket>> sockets_;        // those that are ready
 };
 

@@ -15,9 +15,9 @@ namespace ho::plugin {
 namespace {
 
 // With the name that it gives itself, proven or not.
-std::string described(const Acceptor::Arrival& arrival) {
+std::string claim_text(const Acceptor::Arrival& arrival) {
   const std::string from = arrival.peer.to_string();
-  const auto claim = decode_stream_claim(arrival.claim);
+  const auto claim = decode_connection_claim(arrival.claim);
   return claim.ok() && !claim->who.empty() ? from + " (" + claim->who + ")" : from;
 }
 
@@ -61,7 +61,7 @@ Acceptor::Options Listener::acceptor_options(std::shared_ptr<const JobKey> key) 
   options.deliver = [this](const Acceptor::Arrival& arrival, std::unique_ptr<Socket> socket) {
     deliver(arrival, std::move(socket));
   };
-  options.describe = described;
+  options.claim_text = claim_text;
   return options;
 }
 
@@ -90,7 +90,7 @@ Status Listener::judge(const Acceptor::Arrival& arrival) {
     off_ = off;
     return off;
   }
-  HORING_ASSIGN(const StreamClaim claim, decode_stream_claim(arrival.claim));
+  HORING_ASSIGN(const ConnectionClaim claim, decode_connection_claim(arrival.claim));
   if (claim.listener_id != handle_.listener_id) {
     return {StatusCode::kMismatch, "the connection is for a listener that was here before"};
   }
@@ -103,34 +103,36 @@ Status Listener::judge(const Acceptor::Arrival& arrival) {
                : Status(StatusCode::kMismatch,
                         "too many connections begin here at once; try again later");
   }
-  if (half->sockets.size() != claim.stream_count || half->sockets[claim.stream] != nullptr) {
-    return {StatusCode::kMismatch, "that stream of the connection is here already"};
+  if (half->sockets.size() != claim.connection_count ||
+      half->sockets[claim.connection] != nullptr) {
+    return {StatusCode::kMismatch, "that connection of the comm is here already"};
   }
   return {};
 }
 
 void Listener::deliver(const Acceptor::Arrival& arrival, std::unique_ptr<Socket> socket) {
-  const Result<StreamClaim> claim = decode_stream_claim(arrival.claim);
+  const Result<ConnectionClaim> claim = decode_connection_claim(arrival.claim);
   auto half = std::find_if(halves_.begin(), halves_.end(), [&](const Half& each) {
     return each.connection_id == claim->connection_id;
   });
   if (half == halves_.end()) {
     half = halves_.insert(halves_.end(), Half{});
     half->connection_id = claim->connection_id;
-    half->sockets.resize(claim->stream_count);
+    half->sockets.resize(claim->connection_count);
     half->deadline_ns = now_ns() + ns_of(options_.connect_timeout);
   }
   // Two of one name may both have been let in while the word of it was on its way.
-  if (half->sockets.size() != claim->stream_count || half->sockets[claim->stream] != nullptr) {
+  if (half->sockets.size() != claim->connection_count ||
+      half->sockets[claim->connection] != nullptr) {
     return;
   }
   bind_accepted(arrival.fd, device_.rail);
   set_traffic_class(arrival.fd, device_.rail.traffic_class);
   tune_data_socket(arrival.fd);
-  if (claim->stream == 0) {
-    half->from = described(arrival);
+  if (claim->connection == 0) {
+    half->from = claim_text(arrival);
   }
-  half->sockets[claim->stream] = std::move(socket);
+  half->sockets[claim->connection] = std::move(socket);
 }
 
 Result<std::unique_ptr<RecvComm>> Listener::take_whole() {

@@ -29,24 +29,24 @@ namespace ho::plugin {
 }
 
 // The places of one irecv.
-struct Rooms {
-  std::array<RecvComm::Room, kMaxReceives> each{};
+struct Buffers {
+  std::array<RecvComm::Buffer, kMaxReceives> each{};
   size_t count = 0;
-  [[nodiscard]] std::span<const RecvComm::Room> used() const { return {each.data(), count}; }
+  [[nodiscard]] std::span<const RecvComm::Buffer> used() const { return {each.data(), count}; }
 };
 
 // Nothing: no irecv has so many.
-[[nodiscard]] inline std::optional<Rooms> rooms_of(const NetDriver::Receives& receives) {
+[[nodiscard]] inline std::optional<Buffers> buffers_of(const NetDriver::Receives& receives) {
   if (receives.count < 1 || static_cast<uint32_t>(receives.count) > kMaxReceives) {
     return std::nullopt;
   }
-  Rooms rooms;
-  rooms.count = static_cast<size_t>(receives.count);
-  for (size_t i = 0; i < rooms.count; ++i) {
-    rooms.each[i] = {
+  Buffers buffers;
+  buffers.count = static_cast<size_t>(receives.count);
+  for (size_t i = 0; i < buffers.count; ++i) {
+    buffers.each[i] = {
         static_cast<std::byte*>(receives.data[i]), receives.bytes[i], receives.tags[i]};
   }
-  return rooms;
+  return buffers;
 }
 
 }  // namespace ho::plugin

@@ -24,7 +24,7 @@ struct NetOptions {
   // In which whoever reaches a listener has to finish its handshake.
   std::chrono::milliseconds handshake_timeout{5000};
   Carrier carrier = Carrier::kTcp;    // both ends must have the same
-  uint32_t streams = 1;               // connections of a comm that this end opens
+  uint32_t connections = 1;           // connections of a comm that this end opens
   std::shared_ptr<tcp::Pacer> pacer;  // of the paced devices; null: there is none
   // This end cannot work: it connects only to tell the other end why.
   std::optional<TurnedOff> off;

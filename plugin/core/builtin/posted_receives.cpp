@@ -40,13 +40,13 @@ std::optional<PostedReceives::Slot> PostedReceives::take(int32_t tag) {
         continue;
       }
       group.open.reset(slot);
-      const Slot place{group.record.sequence, slot, group.record.rooms.at(slot)};
+      const Slot posted{group.record.sequence, slot, group.record.capacities.at(slot)};
       if (group.open.none()) {
         const auto at = order_.begin() + static_cast<ptrdiff_t>(i);
         std::rotate(at, at + 1, order_.begin() + static_cast<ptrdiff_t>(count_));
         --count_;
       }
-      return place;
+      return posted;
     }
   }
   return std::nullopt;

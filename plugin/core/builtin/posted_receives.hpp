@@ -17,7 +17,7 @@ class PostedReceives {
   struct Slot {
     uint64_t sequence = 0;
     uint32_t slot = 0;
-    uint64_t room = 0;
+    uint64_t capacity = 0;
   };
 
   // An error (kProtocol) for a record that no receiver of ours sends.

@@ -26,7 +26,7 @@ size_t encode(const ReceiveCredit& record, std::span<std::byte, kMaxCreditBytes>
   size_t at = kCreditHeadBytes;
   for (uint32_t slot = 0; slot < record.count; ++slot) {
     store_le(bytes, at, record.tags.at(slot));
-    store_le(bytes, at + 4, record.rooms.at(slot));
+    store_le(bytes, at + 4, record.capacities.at(slot));
     at += kCreditSlotBytes;
   }
   return at;
@@ -52,7 +52,7 @@ Result<size_t> decode_credit(std::span<const std::byte> bytes, ReceiveCredit& re
   size_t at = kCreditHeadBytes;
   for (uint32_t slot = 0; slot < count; ++slot) {
     record.tags.at(slot) = load_le<int32_t>(bytes, at);
-    record.rooms.at(slot) = load_le<uint64_t>(bytes, at + 4);
+    record.capacities.at(slot) = load_le<uint64_t>(bytes, at + 4);
     at += kCreditSlotBytes;
   }
   return size;
@@ -104,25 +104,25 @@ Result<NetSegment> decode_segment(std::span<const std::byte> bytes) {
   return segment;
 }
 
-std::vector<std::byte> encode(const StreamClaim& claim) {
+std::vector<std::byte> encode(const ConnectionClaim& claim) {
   ByteWriter writer;
   writer.number(kClaimMagic, 2);
   writer.number(kClaimVersion, 1);
-  writer.number(claim.stream, 1);
-  writer.number(claim.stream_count, 1);
+  writer.number(claim.connection, 1);
+  writer.number(claim.connection_count, 1);
   writer.number(claim.listener_id, 8);
   writer.number(claim.connection_id, 8);
   writer.text(claim.who, kMaxClaimWhoBytes, 1);
   return writer.take();
 }
 
-Result<StreamClaim> decode_stream_claim(std::span<const std::byte> bytes) {
+Result<ConnectionClaim> decode_connection_claim(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   const bool ours = reader.number<uint16_t>() == kClaimMagic;
   const bool same_version = reader.number<uint8_t>() == kClaimVersion;
-  StreamClaim claim;
-  claim.stream = reader.number<uint8_t>();
-  claim.stream_count = reader.number<uint8_t>();
+  ConnectionClaim claim;
+  claim.connection = reader.number<uint8_t>();
+  claim.connection_count = reader.number<uint8_t>();
   claim.listener_id = reader.number<uint64_t>();
   claim.connection_id = reader.number<uint64_t>();
   const std::string_view who = as_text(reader.blob(kMaxClaimWhoBytes, 1));
@@ -131,10 +131,10 @@ Result<StreamClaim> decode_stream_claim(std::span<const std::byte> bytes) {
   if (!ours || !same_version || !reader.ok()) {
     return malformed("a claim that is none of this network's");
   }
-  if (claim.stream_count == 0 || claim.stream_count > kMaxStreams ||
-      claim.stream >= claim.stream_count) {
-    return malformed("a claim of stream " + std::to_string(claim.stream) + " of " +
-                     std::to_string(claim.stream_count));
+  if (claim.connection_count == 0 || claim.connection_count > kMaxConnections ||
+      claim.connection >= claim.connection_count) {
+    return malformed("a claim of connection " + std::to_string(claim.connection) + " of " +
+                     std::to_string(claim.connection_count));
   }
   return claim;
 }

@@ -20,9 +20,9 @@
 
 namespace ho::plugin {
 
-inline constexpr uint32_t kMaxReceives = 8;  // of one group
-inline constexpr size_t kMaxRequests = 32;   // of one comm
-inline constexpr uint32_t kMaxStreams = 16;  // of one comm
+inline constexpr uint32_t kMaxReceives = 8;      // of one group
+inline constexpr size_t kMaxRequests = 32;       // of one comm
+inline constexpr uint32_t kMaxConnections = 16;  // of one comm
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 40U;
 
 // A group of receives, told apart by their tags.
@@ -30,7 +30,7 @@ struct ReceiveCredit {
   uint64_t sequence = 0;  // 1, 2, 3, ...; 0 where there are no places
   uint32_t count = 0;     // 1 .. kMaxReceives; 0: the receiver closes, and no room follows
   std::array<int32_t, kMaxReceives> tags{};
-  std::array<uint64_t, kMaxReceives> rooms{};  // most bytes that the message may have
+  std::array<uint64_t, kMaxReceives> capacities{};  // most bytes that the message may have
 };
 inline constexpr size_t kCreditHeadBytes = 12;
 inline constexpr size_t kCreditSlotBytes = 12;
@@ -66,15 +66,15 @@ using LeavingBytes = SegmentBytes;
 [[nodiscard]] Result<NetSegment> decode_segment(std::span<const std::byte> bytes);
 
 // By which the connecting end says what a connection is for.
-struct StreamClaim {
+struct ConnectionClaim {
   uint64_t listener_id = 0;
   uint64_t connection_id = 0;  // equal for the connections of one comm
-  uint32_t stream = 0;
-  uint32_t stream_count = 1;  // 1 .. kMaxStreams
-  std::string who = {};       // process_text() of the connecting end
+  uint32_t connection = 0;
+  uint32_t connection_count = 1;  // 1 .. kMaxConnections
+  std::string who = {};           // process_text() of the connecting end
 };
 inline constexpr size_t kMaxClaimWhoBytes = 160;
-[[nodiscard]] std::vector<std::byte> encode(const StreamClaim& claim);
-[[nodiscard]] Result<StreamClaim> decode_stream_claim(std::span<const std::byte> bytes);
+[[nodiscard]] std::vector<std::byte> encode(const ConnectionClaim& claim);
+[[nodiscard]] Result<ConnectionClaim> decode_connection_claim(std::span<const std::byte> bytes);
 
 }  // namespace ho::plugin

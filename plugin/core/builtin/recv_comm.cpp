@@ -14,18 +14,18 @@ constexpr uint32_t kQuietChecks = 3;
 }  // namespace
 
 RecvComm::RecvComm(ConnectionSet connections)
-    : Comm(std::move(connections)), inputs_(streams().size()) {
+    : Comm(std::move(connections)), inputs_(all_connections().size()) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    inputs_[i].stream = streams()[i].get();
+    inputs_[i].connection = all_connections()[i].get();
   }
 }
 
-Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
+Reply RecvComm::irecv(std::span<const Buffer> buffers, Request** request) {
   *request = nullptr;
-  const bool fit = std::all_of(rooms.begin(), rooms.end(), [](const Room& room) {
-    return room.data != nullptr || room.bytes == 0;
+  const bool fit = std::all_of(buffers.begin(), buffers.end(), [](const Buffer& buffer) {
+    return buffer.data != nullptr || buffer.bytes == 0;
   });
-  if (rooms.empty() || rooms.size() > kMaxReceives || !fit) {
+  if (buffers.empty() || buffers.size() > kMaxReceives || !fit) {
     return Reply::kInvalidArgument;
   }
   if (failed()) {
@@ -39,11 +39,11 @@ Reply RecvComm::irecv(std::span<const Room> rooms, Request** request) {
     return Reply::kSuccess;
   }
   note_again(false);
-  found->count = static_cast<uint32_t>(rooms.size());
+  found->count = static_cast<uint32_t>(buffers.size());
   found->slots_left = found->count;
   found->sequence = next_sequence_++;
-  for (size_t i = 0; i < rooms.size(); ++i) {
-    found->slots.at(i) = {rooms[i], false, 0, 0};
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    found->slots.at(i) = {buffers[i], false, 0, 0};
     found->sizes.at(i) = 0;
   }
   begin(*found);
@@ -60,32 +60,32 @@ void RecvComm::announce(const RecvRequest& request) {
   record.sequence = request.sequence;
   record.count = request.count;
   for (uint32_t i = 0; i < request.count; ++i) {
-    record.tags.at(i) = request.slots.at(i).room.tag;
-    record.rooms.at(i) = request.slots.at(i).room.bytes;
+    record.tags.at(i) = request.slots.at(i).buffer.tag;
+    record.capacities.at(i) = request.slots.at(i).buffer.bytes;
   }
-  if (rooms_begin_ > 0) {
-    std::memmove(rooms_.data(), rooms_.data() + rooms_begin_, rooms_end_ - rooms_begin_);
-    rooms_end_ -= rooms_begin_;
-    rooms_begin_ = 0;
+  if (credits_begin_ > 0) {
+    std::memmove(credits_.data(), credits_.data() + credits_begin_, credits_end_ - credits_begin_);
+    credits_end_ -= credits_begin_;
+    credits_begin_ = 0;
   }
   std::array<std::byte, kMaxCreditBytes> bytes{};
   const size_t size = encode(record, bytes);
-  std::memcpy(rooms_.data() + rooms_end_, bytes.data(), size);
-  rooms_end_ += size;
+  std::memcpy(credits_.data() + credits_end_, bytes.data(), size);
+  credits_end_ += size;
 }
 
 void RecvComm::write_credits() {
-  NetStream& stream = *streams().front();
-  while (rooms_begin_ < rooms_end_ && stream.socket().writable && !stream.ended()) {
-    const size_t size = rooms_end_ - rooms_begin_;
-    std::array<iovec, 1> buffer{iovec{rooms_.data() + rooms_begin_, size}};
-    const Result<size_t> written = stream.write(buffer, size);
+  NetConnection& connection = *all_connections().front();
+  while (credits_begin_ < credits_end_ && connection.socket().writable && !connection.ended()) {
+    const size_t size = credits_end_ - credits_begin_;
+    std::array<iovec, 1> buffer{iovec{credits_.data() + credits_begin_, size}};
+    const Result<size_t> written = connection.write(buffer, size);
     if (!written.ok()) {
       // The sender may have closed after all that it had to send, which is still to be read.
-      stream.look_for_end();
+      connection.look_for_end();
       return;
     }
-    rooms_begin_ += *written;
+    credits_begin_ += *written;
   }
 }
 
@@ -100,7 +100,7 @@ Status RecvComm::advance() {
 // true: a piece of a message is due on this connection.
 Result<bool> RecvComm::find_segment(Input& input) {
   while (input.request == nullptr) {
-    if (!input.stream->fetch(kSegmentBytes)) {
+    if (!input.connection->fetch(kSegmentBytes)) {
       return false;
     }
     HORING_TRY(start_segment(input));
@@ -124,11 +124,11 @@ Status RecvComm::read_input(Input& input) {
         note_more();
         return {};
       }
-      std::byte* const to =
-          input.request->slots.at(input.segment.slot).room.data + input.segment.offset + input.got;
-      const size_t got = input.stream->read({to, std::min<uint64_t>(left, budget)});
+      std::byte* const to = input.request->slots.at(input.segment.slot).buffer.data +
+                            input.segment.offset + input.got;
+      const size_t got = input.connection->read({to, std::min<uint64_t>(left, budget)});
       if (got == 0) {
-        return input.stream->ended() ? *input.stream->ended() : Status();
+        return input.connection->ended() ? *input.connection->ended() : Status();
       }
       arrived_ = true;
       input.got += got;
@@ -149,13 +149,13 @@ bool RecvComm::is_early(const NetSegment& segment) const {
 }
 
 Status RecvComm::start_segment(Input& input) {
-  HORING_ASSIGN(input.segment, decode_segment(input.stream->ahead().first(kSegmentBytes)));
+  HORING_ASSIGN(input.segment, decode_segment(input.connection->ahead().first(kSegmentBytes)));
   const NetSegment& segment = input.segment;
   input.early = is_early(segment);
   if (input.early) {
     return {};
   }
-  input.stream->drop(kSegmentBytes);
+  input.connection->drop(kSegmentBytes);
   if (segment.kind == NetSegment::Kind::kLeaving) {
     note_peer_leaves();
     return {};
@@ -164,7 +164,7 @@ Status RecvComm::start_segment(Input& input) {
     return each.state == Request::State::kActive && each.sequence == segment.sequence;
   });
   if (request == requests_.end() || segment.slot >= request->count ||
-      request->slots.at(segment.slot).room.tag != segment.tag) {
+      request->slots.at(segment.slot).buffer.tag != segment.tag) {
     return {StatusCode::kProtocol,
             fmt::format("the peer sent a piece for place {} of receive {} with tag {}, which is "
                         "not waited for; both ends must make the same calls in the same order",
@@ -173,14 +173,14 @@ Status RecvComm::start_segment(Input& input) {
                         segment.tag)};
   }
   Slot& slot = request->slots.at(segment.slot);
-  const bool too_long = segment.bytes > slot.room.bytes;
+  const bool too_long = segment.bytes > slot.buffer.bytes;
   if (too_long) {
     return {StatusCode::kMismatch,
             fmt::format("the peer sends {} bytes with tag {}, and there is room for {}; both ends "
                         "must agree on sizes",
                         segment.bytes,
                         segment.tag,
-                        slot.room.bytes)};
+                        slot.buffer.bytes)};
   }
   const bool agrees = !slot.started || (segment.bytes == request->sizes.at(segment.slot) &&
                                         segment.length <= slot.unclaimed && slot.unclaimed > 0);
@@ -214,14 +214,14 @@ void RecvComm::end_segment(Input& input) {
 
 // Nothing more will come, and nothing that came waits for its receive.
 bool RecvComm::has_ended(const Input& input) {
-  return input.stream->ended().has_value() && !input.early;
+  return input.connection->ended().has_value() && !input.early;
 }
 
 Status RecvComm::look_for_ends() {
   if (!std::all_of(inputs_.begin(), inputs_.end(), &RecvComm::has_ended)) {
     return {};
   }
-  return *inputs_.front().stream->ended();
+  return *inputs_.front().connection->ended();
 }
 
 // A sender closes all connections at once. Where one ends alone, what was to come on it is lost.
@@ -230,7 +230,7 @@ Status RecvComm::check(int64_t now_ns) {
   quiet_checks_ = ended != inputs_.end() && !arrived_ ? quiet_checks_ + 1 : 0;
   arrived_ = false;
   if (quiet_checks_ >= kQuietChecks) {
-    return *ended->stream->ended();
+    return *ended->connection->ended();
   }
   return Comm::check(now_ns);
 }
@@ -263,7 +263,7 @@ std::string RecvComm::oldest() const {
       std::find_if(found->slots.begin(), found->slots.begin() + found->count, [](const Slot& each) {
         return !each.started || each.missing > 0;
       });
-  return fmt::format("tag {}, room for {} bytes", slot->room.tag, slot->room.bytes);
+  return fmt::format("tag {}, room for {} bytes", slot->buffer.tag, slot->buffer.bytes);
 }
 
 }  // namespace ho::plugin

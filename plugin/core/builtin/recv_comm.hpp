@@ -13,7 +13,7 @@ namespace ho::plugin {
 
 class RecvComm final : public Comm {
  public:
-  struct Room {
+  struct Buffer {
     std::byte* data = nullptr;
     uint64_t bytes = 0;
     int32_t tag = 0;
@@ -22,11 +22,11 @@ class RecvComm final : public Comm {
   explicit RecvComm(ConnectionSet connections);
 
   // 1 to kMaxReceives rooms. A null request: kMaxRequests are under way.
-  [[nodiscard]] Reply irecv(std::span<const Room> rooms, Request** request);
+  [[nodiscard]] Reply irecv(std::span<const Buffer> buffers, Request** request);
 
  private:
   struct Slot {
-    Room room;
+    Buffer buffer;
     bool started = false;
     // Bytes, once started: of no segment yet, and not here yet.
     uint64_t unclaimed = 0;
@@ -38,7 +38,7 @@ class RecvComm final : public Comm {
     uint32_t slots_left = 0;
   };
   struct Input {
-    NetStream* stream = nullptr;
+    NetConnection* connection = nullptr;
     RecvRequest* request = nullptr;  // null: a header is due
     NetSegment segment;
     uint64_t got = 0;
@@ -65,9 +65,9 @@ class RecvComm final : public Comm {
   std::vector<Input> inputs_;
   uint64_t next_sequence_ = 1;
   // Announcements that are not written yet: of active requests only, so they fit.
-  std::array<std::byte, kMaxRequests * kMaxCreditBytes> rooms_;
-  size_t rooms_begin_ = 0;
-  size_t rooms_end_ = 0;
+  std::array<std::byte, kMaxRequests * kMaxCreditBytes> credits_;
+  size_t credits_begin_ = 0;
+  size_t credits_end_ = 0;
   bool arrived_ = false;  // anything, since the last check
   uint32_t quiet_checks_ = 0;
 };

@@ -24,9 +24,9 @@ size_t gather(std::span<const std::byte> part, size_t& skip, size_t limit, iovec
 }  // namespace
 
 SendComm::SendComm(ConnectionSet connections)
-    : Comm(std::move(connections)), outputs_(streams().size()) {
+    : Comm(std::move(connections)), outputs_(all_connections().size()) {
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    outputs_[i].stream = streams()[i].get();
+    outputs_[i].connection = all_connections()[i].get();
   }
 }
 
@@ -36,23 +36,23 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
     return Reply::kInvalidArgument;
   }
   SendRequest* const free = free_request();
-  auto place = free != nullptr ? take_slot(tag) : std::nullopt;
-  if (!place) {
+  auto posted = free != nullptr ? take_slot(tag) : std::nullopt;
+  if (!posted) {
     note_again(false);  // what comes now is taken here
     progress();
-    place = free != nullptr ? take_slot(tag) : std::nullopt;
+    posted = free != nullptr ? take_slot(tag) : std::nullopt;
   }
   if (failed()) {
     return failure();
   }
-  if (!place) {
+  if (!posted) {
     note_again(true);
     return Reply::kSuccess;
   }
   note_again(false);
   free->data = data;
   free->tag = tag;
-  free->place = *place;
+  free->posted = *posted;
   begin(*free);
   post(*free);
   progress_or_leave();
@@ -77,13 +77,13 @@ SendComm::SendRequest* SendComm::free_request() {
 
 void SendComm::post(SendRequest& request) {
   NetSegment segment;
-  segment.slot = request.place.slot;
+  segment.slot = request.posted.slot;
   segment.tag = request.tag;
-  segment.sequence = request.place.sequence;
+  segment.sequence = request.posted.sequence;
   segment.bytes = request.data.size();
   request.count = 1;
   request.sizes[0] = segment.bytes;
-  if (segment.bytes > request.place.room) {
+  if (segment.bytes > request.posted.capacity) {
     // In its turn behind earlier messages, which still arrive.
     segment.kind = NetSegment::Kind::kTooLong;
     request.pieces_left = 1;
@@ -117,18 +117,18 @@ Status SendComm::advance() {
   }
   HORING_TRY(read_credits());
   for (Output& output : outputs_) {
-    if (output.stream == streams().front().get()) {
+    if (output.connection == all_connections().front().get()) {
       continue;
     }
     // Only rooms come this way, and they come on the first connection: whatever can be read here is
     // the end or a fault.
-    if (output.stream->fetch(1)) {
+    if (output.connection->fetch(1)) {
       return {StatusCode::kProtocol, "the peer sent data on a connection that is not for them"};
     }
   }
   for (Output& output : outputs_) {
-    if (output.stream->ended()) {
-      return *output.stream->ended();
+    if (output.connection->ended()) {
+      return *output.connection->ended();
     }
   }
   return {};
@@ -136,7 +136,7 @@ Status SendComm::advance() {
 
 Status SendComm::write_output(Output& output) {
   size_t budget = kTurnBytes;
-  while (output.count > 0 && output.stream->socket().writable) {
+  while (output.count > 0 && output.connection->socket().writable) {
     if (budget == 0) {
       note_more();
       break;
@@ -147,15 +147,15 @@ Status SendComm::write_output(Output& output) {
     }
     std::array<iovec, 2 * kMaxPiecesPerWrite> buffers;  // NOLINT: filled below
     size_t used = 0;
-    size_t asked = 0;
+    size_t requested = 0;
     size_t skip = output.written;
     for (size_t i = 0; i < output.count && i < kMaxPiecesPerWrite; ++i) {
       Piece& piece = output.at(i);
-      asked += gather(piece.header, skip, most - asked, buffers.at(used++));
-      asked += gather(piece.data, skip, most - asked, buffers.at(used++));
+      requested += gather(piece.header, skip, most - requested, buffers.at(used++));
+      requested += gather(piece.data, skip, most - requested, buffers.at(used++));
     }
     HORING_ASSIGN(const size_t written,
-                  output.stream->write(std::span(buffers).first(used), asked));
+                  output.connection->write(std::span(buffers).first(used), requested));
     budget -= written;
     output.paced_bytes -= std::min(output.paced_bytes, written);
     HORING_TRY(note_written(output, written));
@@ -199,7 +199,7 @@ Status SendComm::note_written(Output& output, size_t bytes) {
                           "the peer receives; both ends must agree on sizes",
                           request.data.size(),
                           request.tag,
-                          request.place.room)};
+                          request.posted.capacity)};
     }
     if (--request.pieces_left == 0) {
       complete(request);
@@ -209,17 +209,17 @@ Status SendComm::note_written(Output& output, size_t bytes) {
 }
 
 Status SendComm::read_credits() {
-  NetStream& stream = *streams().front();
+  NetConnection& connection = *all_connections().front();
   ReceiveCredit record;
   while (true) {
-    HORING_ASSIGN(const size_t size, decode_credit(stream.ahead(), record));
+    HORING_ASSIGN(const size_t size, decode_credit(connection.ahead(), record));
     if (size == 0) {
-      if (!stream.fetch(stream.ahead().size() + 1)) {
+      if (!connection.fetch(connection.ahead().size() + 1)) {
         return {};
       }
       continue;
     }
-    stream.drop(size);
+    connection.drop(size);
     if (record.count == 0) {
       note_peer_leaves();
       continue;
@@ -252,7 +252,7 @@ bool SendComm::is_leaving(std::span<const std::byte> waiting) const {
 std::string SendComm::oldest() const {
   const SendRequest* found = nullptr;
   for (const SendRequest& request : requests_) {
-    const bool older = found == nullptr || request.place.sequence < found->place.sequence;
+    const bool older = found == nullptr || request.posted.sequence < found->posted.sequence;
     if (request.state == Request::State::kActive && older) {
       found = &request;
     }

@@ -28,7 +28,7 @@ class SendComm final : public Comm {
   struct SendRequest : Request {
     std::span<const std::byte> data;
     int32_t tag = 0;
-    PostedReceives::Slot place;
+    PostedReceives::Slot posted;
     uint32_t pieces_left = 0;
   };
   struct Piece {
@@ -39,7 +39,7 @@ class SendComm final : public Comm {
   };
   // A connection with the pieces that wait for it. A request has at most one piece per connection.
   struct Output {
-    NetStream* stream = nullptr;
+    NetConnection* connection = nullptr;
     std::array<Piece, kMaxRequests> pieces;
     size_t first = 0;
     size_t count = 0;

@@ -33,7 +33,7 @@ std::string host_id() {
 }
 
 // "node1, NCCL_HOSTID a"
-std::string place_text(const std::string& host, const std::string& id) {
+std::string host_and_id(const std::string& host, const std::string& id) {
   return shortened(host, kHostBytes) + (id.empty() ? "" : ", NCCL_HOSTID " + id);
 }
 
@@ -51,7 +51,7 @@ std::string rank_text() {
 
 std::string host_text() {
   const std::string rank = rank_text();
-  return place_text(host_name(), host_id()) + (rank.empty() ? "" : ", " + rank);
+  return host_and_id(host_name(), host_id()) + (rank.empty() ? "" : ", " + rank);
 }
 
 std::string process_text() {
@@ -70,9 +70,9 @@ std::string on_host_text(const std::string& who,
                          size_t max_bytes) {
   const std::string start = who + " on ";
   const std::string label = host.substr(0, host.find('.'));
-  for (const std::string& place : {place_text(host, id), place_text(label, id), label}) {
-    if (start.size() + place.size() <= max_bytes) {
-      return start + place;
+  for (const std::string& host_part : {host_and_id(host, id), host_and_id(label, id), label}) {
+    if (start.size() + host_part.size() <= max_bytes) {
+      return start + host_part;
     }
   }
   constexpr size_t kMinBytes = 8;  // of a name that is shortened

@@ -4,7 +4,7 @@
 
 namespace ho::plugin::rail {
 
-RailCall* Calls::room() {
+RailCall* Calls::free_call() {
   const uint64_t next = entered_.load(std::memory_order_relaxed);
   // Both threads must be through with the call whose slot it was.
   const uint64_t in_use = std::min(released_, first_.load(std::memory_order_acquire));

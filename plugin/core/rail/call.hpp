@@ -12,7 +12,7 @@
 
 namespace ho::plugin::rail {
 
-// Memory that every stream's connections know: what the driver gave for it, by stream.
+// Memory that every flow's connections know: what the driver gave for it, by flow.
 struct Registration {
   std::byte* base = nullptr;
   size_t byte_count = 0;
@@ -61,7 +61,7 @@ inline constexpr size_t kMaxCalls = 64;
 class Calls final : public EnteredWindows {
  public:
   // nullptr: as many are outstanding as may be. Otherwise fill it, then publish().
-  [[nodiscard]] RailCall* room();
+  [[nodiscard]] RailCall* free_call();
   // So many messages complete it; 0: it is complete. Its number. Wake the thread that moves calls,
   // for it also makes room.
   uint64_t publish(uint64_t message_count);

@@ -7,7 +7,7 @@
 namespace ho::plugin::rail {
 namespace {
 
-constexpr size_t kShownBytes = 80;
+constexpr size_t kMaxTextBytes = 80;
 
 struct Line {
   std::string_view what;
@@ -27,8 +27,8 @@ Line parts(std::string_view line) {
                                           : Line{line.substr(0, equals), line.substr(equals + 1)};
 }
 
-std::string shown(std::string_view text) {
-  return text.empty() ? "(none)" : printable(text, kShownBytes);
+std::string escaped(std::string_view text) {
+  return text.empty() ? "(none)" : printable(text, kMaxTextBytes);
 }
 
 }  // namespace
@@ -43,9 +43,9 @@ std::optional<Difference> first_difference(std::string_view first, std::string_v
     const Line left = parts(one);
     const Line right = parts(other);
     if (left.what == right.what) {
-      return Difference{shown(left.what), shown(left.value), shown(right.value)};
+      return Difference{escaped(left.what), escaped(left.value), escaped(right.value)};
     }
-    return Difference{"settings", shown(one), shown(other)};
+    return Difference{"settings", escaped(one), escaped(other)};
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
-// What a member of a rail sends the others before they meet, as the bytes of NCCL's listen handle.
-// Pure. The bytes arrive from other ranks: everything in them is checked here.
+// What a member of a rail sends the others before they find each other, as the bytes of NCCL's
+// listen handle. Pure. The bytes arrive from other ranks: everything in them is checked here.
 #pragma once
 
 #include <array>

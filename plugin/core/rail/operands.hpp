@@ -1,4 +1,4 @@
-// Which memory a member reads and writes for each message of a window: what the engine (stream.cpp,
+// Which memory a member reads and writes for each message of a window: what the engine (flow.cpp,
 // ring.cpp) does with it and what its plan (window_plan.cpp) has of it. Pure.
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace ho::plugin::rail {
 
-// Streams of reductions first, then those of broadcasts. Each is a connection between neighbours.
-inline constexpr size_t kStreamCount = 2 * size_t{kOwnerStreams};
+// Flows of reductions first, then those of broadcasts. Each is a connection between neighbours.
+inline constexpr size_t kFlowCount = 2 * size_t{kOwnerFlows};
 
-[[nodiscard]] inline Walk::Stream stream_at(size_t number) {
-  return {number < kOwnerStreams ? FlowKind::kReduction : FlowKind::kBroadcast,
-          static_cast<uint32_t>(number % kOwnerStreams)};
+[[nodiscard]] inline Walk::Flow flow_at(size_t number) {
+  return {number < kOwnerFlows ? FlowKind::kReduction : FlowKind::kBroadcast,
+          static_cast<uint32_t>(number % kOwnerFlows)};
 }
 
 // The member that a member sends to, or receives from.
@@ -29,7 +29,7 @@ enum class Memory : uint8_t { kInput, kResult, kScratch };
 
 struct SendOperand {
   Memory source = Memory::kInput;
-  // The receive of the same place that must be complete: on this kind's stream.
+  // The receive of the same place that must be complete: on this kind's flow.
   std::optional<FlowKind> after;
 };
 

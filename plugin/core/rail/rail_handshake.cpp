@@ -25,10 +25,10 @@ constexpr std::chrono::seconds kTimeToAgree{5};
 struct RankClaim {
   uint32_t rank = 0;
   uint64_t piece_bytes = 0;
-  std::string driver;                // its kind
-  std::string process;               // process_text()
-  std::vector<HandleBytes> streams;  // where they listen; none: it cannot take part
-  std::string consistency;  // what all must have in common; without streams, why there are none
+  std::string driver;              // its kind
+  std::string process;             // process_text()
+  std::vector<HandleBytes> flows;  // where they listen; none: it cannot take part
+  std::string consistency;  // what all must have in common; without flows, why there are none
 
   // "rail member 2 (node1, pid 71)"
   [[nodiscard]] std::string name() const {
@@ -36,20 +36,20 @@ struct RankClaim {
   }
 };
 
-// Where the member before this one connects to, stream by stream.
-class StreamListeners {
+// Where the member before this one connects to, flow by flow.
+class FlowListeners {
  public:
-  explicit StreamListeners(NetDriver& driver) : driver_(driver) {}
-  StreamListeners(const StreamListeners&) = delete;
-  StreamListeners& operator=(const StreamListeners&) = delete;
-  ~StreamListeners() {
+  explicit FlowListeners(NetDriver& driver) : driver_(driver) {}
+  FlowListeners(const FlowListeners&) = delete;
+  FlowListeners& operator=(const FlowListeners&) = delete;
+  ~FlowListeners() {
     for (void* const listener : listeners_) {
       (void)driver_.close_listen(listener);
     }
   }
 
   Status open(void* context, int32_t device) {
-    for (size_t i = 0; i < kStreamCount; ++i) {
+    for (size_t i = 0; i < kFlowCount; ++i) {
       HandleBytes handle{};
       void* listener = nullptr;
       const Reply reply = driver_.listen(context, device, handle.data(), &listener);
@@ -83,8 +83,8 @@ Blob encode(const RankClaim& one) {
   writer.number(one.piece_bytes, 8);
   writer.text(one.driver, kMaxDriverBytes);
   writer.text(one.process, kMaxProcessBytes);
-  writer.number(one.streams.size(), 4);
-  for (const HandleBytes& handle : one.streams) {
+  writer.number(one.flows.size(), 4);
+  for (const HandleBytes& handle : one.flows) {
     writer.append(handle);
   }
   writer.text(one.consistency, kMaxConsistencyBytes);
@@ -98,8 +98,8 @@ Result<RankClaim> decode(const Blob& blob) {
   decoded.piece_bytes = reader.number<uint64_t>();
   decoded.driver = printable(as_text(reader.blob(kMaxDriverBytes)), kMaxDriverBytes);
   decoded.process = printable(as_text(reader.blob(kMaxProcessBytes)), kMaxProcessBytes);
-  decoded.streams.resize(reader.count(kStreamCount, kHandleBytes));
-  for (HandleBytes& handle : decoded.streams) {
+  decoded.flows.resize(reader.count(kFlowCount, kHandleBytes));
+  for (HandleBytes& handle : decoded.flows) {
     std::ranges::copy(reader.bytes(handle.size()), handle.begin());
   }
   decoded.consistency = as_text(reader.blob(kMaxConsistencyBytes));
@@ -131,7 +131,7 @@ Status check_like_first(const RankClaim& one, const RankClaim& first) {
   if (one.driver != first.driver) {
     return differ(first, one, {"networks", first.driver, one.driver});
   }
-  if (one.streams.size() != kStreamCount) {
+  if (one.flows.size() != kFlowCount) {
     return {StatusCode::kConnection, one.name() + ": " + one.consistency};
   }
   if (one.piece_bytes != first.piece_bytes) {
@@ -175,54 +175,52 @@ Result<std::vector<RankClaim>> in_ring_order(const std::vector<Blob>& blobs) {
   return ring;
 }
 
-// One attempt at what is missing of a stream. handle: where the next member listens.
-Reply connect_stream(const RailMember::Setup& setup,
-                     int32_t device,
-                     HandleBytes& handle,
-                     void* listener,
-                     StreamLink& stream) {
+// One attempt at what is missing of a flow. handle: where the next member listens.
+Reply connect_flow(const RailMember::Setup& setup,
+                   int32_t device,
+                   HandleBytes& handle,
+                   void* listener,
+                   FlowLink& flow) {
   void* device_handle = nullptr;
-  if (stream.to_next == nullptr) {
+  if (flow.to_next == nullptr) {
     const Reply reply = setup.driver->connect(
-        setup.context, device, kNoTrafficClass, handle.data(), &stream.to_next, &device_handle);
+        setup.context, device, kNoTrafficClass, handle.data(), &flow.to_next, &device_handle);
     if (reply != Reply::kSuccess) {
       return reply;
     }
   }
-  return stream.from_previous != nullptr
+  return flow.from_previous != nullptr
              ? Reply::kSuccess
-             : setup.driver->accept(listener, &stream.from_previous, &device_handle);
+             : setup.driver->accept(listener, &flow.from_previous, &device_handle);
 }
 
-// All streams to the next member and from the previous one.
-Result<RailLinks> connect_streams(const RailMember::Setup& setup,
-                                  int32_t device,
-                                  const StreamListeners& stream_listeners,
-                                  const std::vector<RankClaim>& members,
-                                  uint32_t rank,
-                                  Deadline deadline) {
+// All flows to the next member and from the previous one.
+Result<RailLinks> connect_flows(const RailMember::Setup& setup,
+                                int32_t device,
+                                const FlowListeners& flow_listeners,
+                                const std::vector<RankClaim>& members,
+                                uint32_t rank,
+                                Deadline deadline) {
   if (members.size() == 1) {
     return RailLinks(*setup.driver, {});
   }
   // A copy: NCCL lets a driver keep notes in the handle it connects to.
-  std::vector<HandleBytes> next = members[(rank + 1) % members.size()].streams;
+  std::vector<HandleBytes> next = members[(rank + 1) % members.size()].flows;
   // Owned from the first connection on.
-  RailLinks links(*setup.driver, std::vector<StreamLink>(kStreamCount));
+  RailLinks links(*setup.driver, std::vector<FlowLink>(kFlowCount));
   while (true) {
     size_t missing = 0;
-    for (size_t i = 0; i < kStreamCount; ++i) {
-      StreamLink& stream = links.stream(i);
-      const Reply reply =
-          connect_stream(setup, device, next[i], stream_listeners.listeners()[i], stream);
+    for (size_t i = 0; i < kFlowCount; ++i) {
+      FlowLink& flow = links.flow(i);
+      const Reply reply = connect_flow(setup, device, next[i], flow_listeners.listeners()[i], flow);
       if (reply != Reply::kSuccess) {
         return Status(StatusCode::kConnection,
-                      fmt::format("stream {} could not be connected: {} reported {}",
+                      fmt::format("flow {} could not be connected: {} reported {}",
                                   i,
                                   setup.driver->name(),
                                   to_string(reply)));
       }
-      missing +=
-          (stream.to_next == nullptr ? 1U : 0U) + (stream.from_previous == nullptr ? 1U : 0U);
+      missing += (flow.to_next == nullptr ? 1U : 0U) + (flow.from_previous == nullptr ? 1U : 0U);
     }
     if (missing == 0) {
       return links;
@@ -231,7 +229,7 @@ Result<RailLinks> connect_streams(const RailMember::Setup& setup,
       return Status(StatusCode::kTimeout,
                     fmt::format("{} of {} connections to its neighbours were not there in time",
                                 missing,
-                                2 * kStreamCount));
+                                2 * kFlowCount));
     }
     std::this_thread::sleep_for(kConnectPause);
   }
@@ -319,30 +317,29 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   if (invited.rendezvous.rank == 0) {
     own_listener.push_back(std::move(listener.socket));
   }
-  auto met =
+  auto joined =
       ControlPlane::create(invited.rendezvous, invited.key, deadline, std::move(own_listener));
-  if (!met.ok()) {
-    return met.status().with_context(
+  if (!joined.ok()) {
+    return joined.status().with_context(
         fmt::format("the {} members of a rail, one per node, did not all connect (a member that "
                     "has not connected is named by its position among NCCL's handles, as a rank)",
                     handles.size()));
   }
-  std::unique_ptr<ControlPlane> plane = *std::move(met);
-  StreamListeners stream_listeners(*setup.driver);
-  const Status opened = stream_listeners.open(setup.context, listener.device);
-  const RankClaim self{
-      .rank = rank,
-      .piece_bytes = setup.wanted_piece_bytes,
-      .driver = setup.driver->kind(),
-      .process = process_text(),
-      .streams = opened.ok() ? stream_listeners.handles() : std::vector<HandleBytes>(),
-      .consistency = opened.ok() ? setup.consistency : opened.message()};
+  std::unique_ptr<ControlPlane> plane = *std::move(joined);
+  FlowListeners flow_listeners(*setup.driver);
+  const Status opened = flow_listeners.open(setup.context, listener.device);
+  const RankClaim self{.rank = rank,
+                       .piece_bytes = setup.wanted_piece_bytes,
+                       .driver = setup.driver->kind(),
+                       .process = process_text(),
+                       .flows = opened.ok() ? flow_listeners.handles() : std::vector<HandleBytes>(),
+                       .consistency = opened.ok() ? setup.consistency : opened.message()};
   HORING_ASSIGN(const auto blobs, plane->all_gather("rail members", encode(self), {}, deadline));
   // All members see the same blobs, so they refuse for the same reason.
   HORING_ASSIGN(const auto members, in_ring_order(blobs));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<RailMember> member(new RailMember(std::move(plane)));
-  auto links = connect_streams(setup, listener.device, stream_listeners, members, rank, deadline);
+  auto links = connect_flows(setup, listener.device, flow_listeners, members, rank, deadline);
   const RailRing::Shape shape{
       static_cast<uint32_t>(members.size()), rank, setup.wanted_piece_bytes};
   const Status own =
@@ -353,7 +350,7 @@ Result<std::unique_ptr<RailMember>> RailMember::connect(const Setup& setup,
   callbacks.on_decision = [ring = member->ring_.get()](const FailureDecision& decision) {
     ring->fail(decision.cause);
   };
-  callbacks.describe_state = [] { return std::vector<RankState>(); };
+  callbacks.state_of = [] { return std::vector<RankState>(); };
   member->plane_->start(std::move(callbacks));
   return member;
 }

@@ -2,9 +2,9 @@
 //
 // NCCL hands every member the handles of all. The member that listens behind the first of them is
 // the coordinator of a control plane (src/bootstrap). Through it the members send who they are,
-// where their streams listen, and at last whether all streams are connected. connect() returns a
+// where their flows listen, and at last whether all flows are connected. connect() returns a
 // ring only when they are on all members. A member that never connects, dies or cannot connect its
-// streams is named to all others within the deadline. The control plane stays: it notices a dead
+// flows is named to all others within the deadline. The control plane stays: it notices a dead
 // member at once, and one member's failure ends the ring on all.
 #pragma once
 

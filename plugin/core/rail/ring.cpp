@@ -1,4 +1,4 @@
-// The thread takes turns: all streams move what they can. When a turn moved nothing it sleeps on
+// The thread takes turns: all flows move what they can. When a turn moved nothing it sleeps on
 // the descriptors of its connections, where the driver has such, and on the one that a new call
 // rings. A driver without descriptors is polled, with pauses once nothing has moved for some turns.
 #include "core/rail/ring.hpp"
@@ -40,12 +40,12 @@ Status watch(int epoll, int fd, void* comm) {
 }  // namespace
 
 RailLinks::~RailLinks() {
-  for (const StreamLink& stream : streams_) {
-    if (stream.to_next != nullptr) {
-      (void)driver_->close_send(stream.to_next);
+  for (const FlowLink& flow : flows_) {
+    if (flow.to_next != nullptr) {
+      (void)driver_->close_send(flow.to_next);
     }
-    if (stream.from_previous != nullptr) {
-      (void)driver_->close_recv(stream.from_previous);
+    if (flow.from_previous != nullptr) {
+      (void)driver_->close_recv(flow.from_previous);
     }
   }
 }
@@ -66,7 +66,7 @@ Result<std::unique_ptr<RailRing>> RailRing::start(RailLinks links,
                                               std::move(look_around),
                                               std::move(wake),
                                               std::move(epoll)));
-  HORING_TRY(ring->make_streams());
+  HORING_TRY(ring->make_flows());
   HORING_TRY(ring->watch_progress());
   ring->thread_ = std::thread([raw = ring.get()] { raw->run(); });
   return ring;
@@ -100,31 +100,31 @@ RailRing::~RailRing() {
   }
 }
 
-Status RailRing::make_streams() {
-  if (links_.streams().empty()) {
+Status RailRing::make_flows() {
+  if (links_.flows().empty()) {
     return {};
   }
-  const size_t stream_bytes = Stream::kSlots * Stream::most_piece_bytes(shape_.wanted_piece_bytes);
-  HORING_ASSIGN(scratch_, PrivateMemory::create(kOwnerStreams * stream_bytes));
+  const size_t flow_bytes = Flow::kSlots * Flow::most_piece_bytes(shape_.wanted_piece_bytes);
+  HORING_ASSIGN(scratch_, PrivateMemory::create(kOwnerFlows * flow_bytes));
   const std::span<std::byte> scratch = scratch_.bytes();
   HORING_ASSIGN(scratch_memory_, register_memory(scratch.data(), scratch.size(), kHostMemory));
-  streams_.reserve(kStreamCount);
-  for (size_t i = 0; i < kStreamCount; ++i) {
-    const bool reduces = stream_at(i).kind == FlowKind::kReduction;
-    Stream::Setup setup;
+  flows_.reserve(kFlowCount);
+  for (size_t i = 0; i < kFlowCount; ++i) {
+    const bool reduces = flow_at(i).kind == FlowKind::kReduction;
+    Flow::Setup setup;
     setup.driver = &links_.driver();
-    setup.link = links_.streams()[i];
-    setup.stream = stream_at(i);
+    setup.link = links_.flows()[i];
+    setup.flow = flow_at(i);
     setup.number = i;
     setup.self = shape_.self;
     setup.members = shape_.members;
     setup.wanted_piece_bytes = shape_.wanted_piece_bytes;
-    setup.scratch = reduces ? scratch.data() + i * stream_bytes : nullptr;
+    setup.scratch = reduces ? scratch.data() + i * flow_bytes : nullptr;
     setup.scratch_memory = scratch_memory_.get();
-    // A stream's messages go in one order on all links.
+    // A flow's messages go in one order on all links.
     setup.driver->promise_order(setup.link.to_next);
     setup.driver->promise_order(setup.link.from_previous);
-    streams_.emplace_back(setup);
+    flows_.emplace_back(setup);
   }
   return {};
 }
@@ -132,8 +132,8 @@ Status RailRing::make_streams() {
 Status RailRing::watch_progress() {
   HORING_TRY(watch(epoll_.get(), wake_.fd(), nullptr));
   can_sleep_ = true;
-  for (const StreamLink& stream : links_.streams()) {
-    for (void* const comm : {stream.to_next, stream.from_previous}) {
+  for (const FlowLink& flow : links_.flows()) {
+    for (void* const comm : {flow.to_next, flow.from_previous}) {
       const int fd = links_.driver().progress_fd(comm);
       can_sleep_ = can_sleep_ && fd >= 0;
       if (fd >= 0) {
@@ -152,16 +152,16 @@ Result<std::unique_ptr<Registration>> RailRing::register_memory(void* data,
   memory->byte_count = byte_count;
   memory->kind = kind;
   NetDriver& driver = links_.driver();
-  for (const StreamLink& stream : links_.streams()) {
+  for (const FlowLink& flow : links_.flows()) {
     std::array<void*, 2> handles{};
-    const Reply sends = driver.register_memory(stream.to_next, data, byte_count, kind, &handles[0]);
+    const Reply sends = driver.register_memory(flow.to_next, data, byte_count, kind, &handles[0]);
     if (sends == Reply::kSuccess) {
       memory->for_sends.push_back(handles[0]);
     }
     const Reply receives =
         sends != Reply::kSuccess
             ? sends
-            : driver.register_memory(stream.from_previous, data, byte_count, kind, &handles[1]);
+            : driver.register_memory(flow.from_previous, data, byte_count, kind, &handles[1]);
     if (receives != Reply::kSuccess) {
       deregister(*memory);
       return Status(StatusCode::kUnsupported,
@@ -179,10 +179,10 @@ Result<std::unique_ptr<Registration>> RailRing::register_memory(void* data,
 void RailRing::deregister(const Registration& memory) {
   NetDriver& driver = links_.driver();
   for (size_t i = 0; i < memory.for_sends.size(); ++i) {
-    (void)driver.deregister(links_.streams()[i].to_next, memory.for_sends[i]);
+    (void)driver.deregister(links_.flows()[i].to_next, memory.for_sends[i]);
   }
   for (size_t i = 0; i < memory.for_receives.size(); ++i) {
-    (void)driver.deregister(links_.streams()[i].from_previous, memory.for_receives[i]);
+    (void)driver.deregister(links_.flows()[i].from_previous, memory.for_receives[i]);
   }
 }
 
@@ -209,11 +209,11 @@ Result<std::optional<uint64_t>> RailRing::enter(const RailCall& call) {
   if (failed && ended_.load(std::memory_order_acquire)) {
     return failure();
   }
-  RailCall* const room = failed ? nullptr : calls_.room();
-  if (room == nullptr) {
+  RailCall* const free = failed ? nullptr : calls_.free_call();
+  if (free == nullptr) {
     return std::optional<uint64_t>();
   }
-  *room = call;
+  *free = call;
   // One more than cross the links: the thread's own work on the call, do_local_work().
   const uint64_t number =
       calls_.publish(message_count(call.window, shape_.self, shape_.wanted_piece_bytes) + 1);
@@ -254,18 +254,18 @@ bool RailRing::do_local_work() {
 }
 
 // See Stream::progress().
-const Stream* RailRing::other_stream(size_t number) const {
-  if (number >= kOwnerStreams) {
-    return &streams_[number - kOwnerStreams];
+const Flow* RailRing::other_flow(size_t number) const {
+  if (number >= kOwnerFlows) {
+    return &flows_[number - kOwnerFlows];
   }
-  return shape_.members == 2 && number < 2 ? &streams_[1 - number] : nullptr;
+  return shape_.members == 2 && number < 2 ? &flows_[1 - number] : nullptr;
 }
 
 Result<bool> RailRing::turn() {
   bool moved = do_local_work();
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    HORING_ASSIGN(const bool stream_moved, streams_[i].progress(calls_, other_stream(i)));
-    moved = moved || stream_moved;
+  for (size_t i = 0; i < flows_.size(); ++i) {
+    HORING_ASSIGN(const bool flow_moved, flows_[i].progress(calls_, other_flow(i)));
+    moved = moved || flow_moved;
   }
   calls_.pass_complete();
   return look() || moved;
@@ -281,12 +281,12 @@ void RailRing::rest() {
   }
 }
 
-// What the streams have begun is moved here, several messages of a connection at once. true:
+// What the flows have begun is moved here, several messages of a connection at once. true:
 // something may get further.
 bool RailRing::look() {
   bool any = false;
-  for (const StreamLink& stream : links_.streams()) {
-    for (void* const comm : {stream.to_next, stream.from_previous}) {
+  for (const FlowLink& flow : links_.flows()) {
+    for (void* const comm : {flow.to_next, flow.from_previous}) {
       if (links_.driver().has_pending(comm)) {
         links_.driver().look(comm);
         any = true;
@@ -299,7 +299,7 @@ bool RailRing::look() {
 void RailRing::sleep() {
   asleep_.store(true, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::array<epoll_event, 2 * kStreamCount + 1> events{};
+  std::array<epoll_event, 2 * kFlowCount + 1> events{};
   int count = 0;
   if (local_work_done_ == calls_.end() && !stop_.load(std::memory_order_acquire)) {
     count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);

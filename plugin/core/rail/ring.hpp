@@ -1,4 +1,4 @@
-// The ring of one rail as one member runs it: streams to both neighbours, the calls that NCCL has
+// The ring of one rail as one member runs it: flows to both neighbours, the calls that NCCL has
 // made, and a thread that moves them, so that no caller has to make progress.
 #pragma once
 
@@ -15,33 +15,33 @@
 #include "base/status.hpp"
 #include "core/driver/net_driver.hpp"
 #include "core/rail/call.hpp"
+#include "core/rail/flow.hpp"
 #include "core/rail/operands.hpp"
-#include "core/rail/stream.hpp"
 #include "os/event_fd.hpp"
 #include "os/fd.hpp"
 #include "os/private_memory.hpp"
 
 namespace ho::plugin::rail {
 
-// Connections of all streams. Owns them: closed with it.
+// Connections of all flows. Owns them: closed with it.
 class RailLinks {
  public:
-  RailLinks(NetDriver& driver, std::vector<StreamLink> streams)
-      : driver_(&driver), streams_(std::move(streams)) {}
+  RailLinks(NetDriver& driver, std::vector<FlowLink> flows)
+      : driver_(&driver), flows_(std::move(flows)) {}
   RailLinks(RailLinks&& other) noexcept
-      : driver_(other.driver_), streams_(std::exchange(other.streams_, {})) {}
+      : driver_(other.driver_), flows_(std::exchange(other.flows_, {})) {}
   RailLinks(const RailLinks&) = delete;
   RailLinks& operator=(const RailLinks&) = delete;
   RailLinks& operator=(RailLinks&&) = delete;
   ~RailLinks();
 
   [[nodiscard]] NetDriver& driver() const { return *driver_; }
-  [[nodiscard]] const std::vector<StreamLink>& streams() const { return streams_; }
-  [[nodiscard]] StreamLink& stream(size_t number) { return streams_[number]; }
+  [[nodiscard]] const std::vector<FlowLink>& flows() const { return flows_; }
+  [[nodiscard]] FlowLink& flow(size_t number) { return flows_[number]; }
 
  private:
   NetDriver* driver_;
-  std::vector<StreamLink> streams_;
+  std::vector<FlowLink> flows_;
 };
 
 class RailRing {
@@ -58,7 +58,7 @@ class RailRing {
   // ring's thread, while nothing moves; an error that stays for two calls ends the ring.
   using LookAround = std::function<Status()>;
 
-  // `links` may have no streams where there is one member.
+  // `links` may have no flows where there is one member.
   [[nodiscard]] static Result<std::unique_ptr<RailRing>> start(RailLinks links,
                                                                Shape shape,
                                                                OnFailure on_failure,
@@ -97,11 +97,11 @@ class RailRing {
            LookAround look_around,
            EventFd wake,
            Fd epoll);
-  [[nodiscard]] Status make_streams();
+  [[nodiscard]] Status make_flows();
   [[nodiscard]] Status watch_progress();
   void run();
   [[nodiscard]] Result<bool> turn();
-  [[nodiscard]] const Stream* other_stream(size_t number) const;
+  [[nodiscard]] const Flow* other_flow(size_t number) const;
   [[nodiscard]] Status look_around();
   [[nodiscard]] bool do_local_work();
   void rest();
@@ -120,9 +120,9 @@ class RailRing {
   RailLinks links_;
   EventFd wake_;
   Fd epoll_;
-  bool can_sleep_ = false;  // every stream's connections have a descriptor to sleep on
+  bool can_sleep_ = false;  // every flow's connections have a descriptor to sleep on
   std::unique_ptr<Registration> scratch_memory_;
-  std::vector<Stream> streams_;
+  std::vector<Flow> flows_;
   Calls calls_;
   uint64_t local_work_done_ = 0;  // calls
   uint32_t idle_turns_ = 0;

@@ -81,16 +81,16 @@ uint64_t piece_count(const Window& window, uint64_t flow_bytes, uint64_t wanted)
   return flow_bytes / piece + (flow_bytes % piece == 0 ? 0 : 1);
 }
 
-Walk::Walk(Stream stream, Side side, uint32_t self, uint64_t wanted_piece_bytes)
-    : stream_(stream),
+Walk::Walk(Flow flow, Side side, uint32_t self, uint64_t wanted_piece_bytes)
+    : flow_(flow),
       side_(side),
       self_(self),
       wanted_piece_bytes_(wanted_piece_bytes),
-      position_{0, stream.index, 0} {}
+      position_{0, flow.index, 0} {}
 
 std::optional<Message> Walk::next_in(const Window& window) {
-  for (; position_.owner < window.members; position_.owner += kOwnerStreams, position_.piece = 0) {
-    const uint32_t hop = hop_of(stream_.kind, position_.owner, self_, window.members);
+  for (; position_.owner < window.members; position_.owner += kOwnerFlows, position_.piece = 0) {
+    const uint32_t hop = hop_of(flow_.kind, position_.owner, self_, window.members);
     const bool takes_part = side_ == Side::kSends ? sends(hop, window.members) : receives(hop);
     const Segment segment = window.segment(position_.owner);
     const uint64_t piece = piece_bytes_of(window, segment.byte_count, wanted_piece_bytes_);
@@ -105,12 +105,12 @@ std::optional<Message> Walk::next_in(const Window& window) {
 
 std::optional<Message> Walk::next(const EnteredWindows& entered) {
   if (position_.operation < entered.first()) {
-    position_ = {entered.first(), stream_.index, 0};
+    position_ = {entered.first(), flow_.index, 0};
   }
   for (; position_.operation < entered.end();
-       position_ = {position_.operation + 1, stream_.index, 0}) {
+       position_ = {position_.operation + 1, flow_.index, 0}) {
     const Window& window = entered.window(position_.operation);
-    if (!window.has(stream_.kind)) {
+    if (!window.has(flow_.kind)) {
       continue;
     }
     if (const auto message = next_in(window)) {

@@ -9,10 +9,10 @@
 // every link busy.
 //
 // A flow is cut into pieces, small ones where it is short or alone, and a member passes on a piece
-// as soon as it has it. Flows of one kind whose owners are equal modulo kOwnerStreams share a
-// stream, a connection of its own between neighbours. On a stream all messages go in one order,
+// as soon as it has it. Flows of one kind whose owners are equal modulo kOwnerFlows share a
+// flow, a connection of its own between neighbours. On a flow all messages go in one order,
 // that of their Position, on every link. So no headers are needed, and every receive has its memory
-// beforehand. And the first message of all that are missing can always move, however the streams
+// beforehand. And the first message of all that are missing can always move, however the flows
 // are interleaved. Flows of different owners do not wait for each other.
 //
 // An all-reduce of two members whose window is small is an exchange instead: each sends its whole
@@ -30,7 +30,7 @@
 
 namespace ho::plugin::rail {
 
-inline constexpr uint32_t kOwnerStreams = 4;
+inline constexpr uint32_t kOwnerFlows = 4;
 
 // What each member passes on at once: small enough that a block of some 100 KiB fills a ring, large
 // enough that a message's system calls are few beside its bytes (docs/results/plugin-network.md).
@@ -79,7 +79,7 @@ struct Window {
 // How many such pieces a flow has; the last may be shorter.
 [[nodiscard]] uint64_t piece_count(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
-// Where a message is in a stream's order.
+// Where a message is in a flow's order.
 struct Position {
   uint64_t operation = 0;  // the rail's operations are numbered from 0
   uint32_t owner = 0;
@@ -109,17 +109,17 @@ class EnteredWindows {
   [[nodiscard]] virtual const Window& window(uint64_t operation) const = 0;
 };
 
-// The messages that one member sends, or receives, on one stream, in their order.
+// The messages that one member sends, or receives, on one flow, in their order.
 class Walk {
  public:
   enum class Side : uint8_t { kSends, kReceives };
-  struct Stream {
+  struct Flow {
     FlowKind kind = FlowKind::kReduction;
-    uint32_t index = 0;  // below kOwnerStreams
+    uint32_t index = 0;  // below kOwnerFlows
   };
 
   // wanted_piece_bytes: as for piece_bytes_of().
-  Walk(Stream stream, Side side, uint32_t self, uint64_t wanted_piece_bytes);
+  Walk(Flow flow, Side side, uint32_t self, uint64_t wanted_piece_bytes);
   // The next message. Nothing: it belongs to an operation that has not been entered.
   [[nodiscard]] std::optional<Message> next(const EnteredWindows& entered);
   // It has been begun.
@@ -128,14 +128,14 @@ class Walk {
  private:
   [[nodiscard]] std::optional<Message> next_in(const Window& window);
 
-  Stream stream_;
+  Flow flow_;
   Side side_;
   uint32_t self_;
   uint64_t wanted_piece_bytes_;
   Position position_;
 };
 
-// How many messages a member sends and receives for a window, on all streams.
+// How many messages a member sends and receives for a window, on all flows.
 [[nodiscard]] uint64_t message_count(const Window& window,
                                      uint32_t self,
                                      uint64_t wanted_piece_bytes);

@@ -80,8 +80,8 @@ class WindowPlanner {
   };
 
   void copy_own_segments(uint32_t self, RankPlan& mine) const;
-  void write_stream(size_t number, uint32_t self, Written& written, RankPlan& mine) const;
-  [[nodiscard]] std::vector<size_t> streams_of(uint32_t self) const;
+  void write_flow(size_t number, uint32_t self, Written& written, RankPlan& mine) const;
+  [[nodiscard]] std::vector<size_t> flows_of(uint32_t self) const;
   [[nodiscard]] std::vector<Message> walk(size_t number, Walk::Side side, uint32_t self) const;
   [[nodiscard]] PlanOp transfer(size_t number,
                                 Walk::Side side,
@@ -113,7 +113,7 @@ Plan WindowPlanner::shared_part() {
   plan.collective = collective_of(windows_.front().kind);
   plan.algorithm = Algorithm::kRing;
   plan.whole_ops = true;
-  plan.connection_count = kStreamCount;
+  plan.connection_count = kFlowCount;
   bool spreads = false;
   for (uint64_t operation = 0; operation < windows_.size(); ++operation) {
     const Window& window = windows_[operation];
@@ -151,21 +151,21 @@ RankPlan WindowPlanner::ops_of(uint32_t self) {
   RankPlan mine;
   Written written;
   copy_own_segments(self, mine);
-  for (const size_t number : streams_of(self)) {
-    write_stream(number, self, written, mine);
+  for (const size_t number : flows_of(self)) {
+    write_flow(number, self, written, mine);
   }
   return mine;
 }
 
 // In their order, but that of two members each sends what the other owns before it receives its
 // own: in an exchange the receive waits for that send.
-std::vector<size_t> WindowPlanner::streams_of(uint32_t self) const {
-  std::vector<size_t> streams(kStreamCount);
-  std::iota(streams.begin(), streams.end(), size_t{0});
+std::vector<size_t> WindowPlanner::flows_of(uint32_t self) const {
+  std::vector<size_t> flows(kFlowCount);
+  std::iota(flows.begin(), flows.end(), size_t{0});
   if (members_ == 2 && self == 0) {
-    std::swap(streams[0], streams[1]);
+    std::swap(flows[0], flows[1]);
   }
-  return streams;
+  return flows;
 }
 
 void WindowPlanner::copy_own_segments(uint32_t self, RankPlan& mine) const {
@@ -192,7 +192,7 @@ void WindowPlanner::copy_own_segments(uint32_t self, RankPlan& mine) const {
 
 std::vector<Message> WindowPlanner::walk(size_t number, Walk::Side side, uint32_t self) const {
   std::vector<Message> messages;
-  Walk walk(stream_at(number), side, self, wanted_piece_bytes_);
+  Walk walk(flow_at(number), side, self, wanted_piece_bytes_);
   while (const auto message = walk.next(entered_)) {
     messages.push_back(*message);
     walk.advance();
@@ -201,11 +201,11 @@ std::vector<Message> WindowPlanner::walk(size_t number, Walk::Side side, uint32_
 }
 
 // A send stands behind the receive that it waits for. Receives and sends each keep their order.
-void WindowPlanner::write_stream(size_t number,
-                                 uint32_t self,
-                                 Written& written,
-                                 RankPlan& mine) const {
-  const FlowKind kind = stream_at(number).kind;
+void WindowPlanner::write_flow(size_t number,
+                               uint32_t self,
+                               Written& written,
+                               RankPlan& mine) const {
+  const FlowKind kind = flow_at(number).kind;
   const std::vector<Message> receives = walk(number, Walk::Side::kReceives, self);
   size_t next = 0;
   const auto write_receive = [&] {
@@ -243,7 +243,7 @@ PlanOp WindowPlanner::transfer(size_t number,
                                const Message& message) const {
   PlanOp op;
   op.lane = ho::Lane::kInter;
-  op.phase = phase_of(stream_at(number).kind);
+  op.phase = phase_of(flow_at(number).kind);
   op.step = message.hop - (side == Walk::Side::kReceives ? 1 : 0);
   op.peer = GlobalRank(neighbour_of(self, members_, side));
   op.connection = static_cast<uint32_t>(number);
@@ -257,7 +257,7 @@ PlanOp WindowPlanner::send(size_t number,
                            const Message& message,
                            const Ops& received) const {
   const SendOperand operand =
-      send_operand(windows_[message.position.operation], stream_at(number).kind, message);
+      send_operand(windows_[message.position.operation], flow_at(number).kind, message);
   PlanOp op = transfer(number, Walk::Side::kSends, self, message);
   op.kind = OpKind::kSend;
   op.src = space_of(operand.source);
@@ -273,7 +273,7 @@ PlanOp WindowPlanner::send(size_t number,
 }
 
 PlanOp WindowPlanner::receive(size_t number, uint32_t self, const Message& message) const {
-  const FlowKind kind = stream_at(number).kind;
+  const FlowKind kind = flow_at(number).kind;
   const ReceiveOperand operand =
       receive_operand(windows_[message.position.operation], kind, message, self);
   PlanOp op = transfer(number, Walk::Side::kReceives, self, message);

@@ -23,10 +23,10 @@ struct WindowPlan {
 inline constexpr uint64_t kMaxPlanMessages = uint64_t{1} << 17U;
 
 // Windows under way together, entered in this order by all members. Member m is rank m, a rail's
-// stream a connection, a piece a chunk. A block of the plan is what of one member's block lies in
+// flow a connection, a piece a chunk. A block of the plan is what of one member's block lies in
 // one window; blocks without bytes are left out. Piece sizes are as for piece_bytes_of().
 //
-// What the plan does not show: how many messages a stream has under way (stream.hpp), and how many
+// What the plan does not show: how many messages a flow has under way (flow.hpp), and how many
 // pieces its scratch memory holds.
 [[nodiscard]] Result<WindowPlan> window_plan(const std::vector<Window>& windows,
                                              uint64_t wanted_piece_bytes);

@@ -31,7 +31,7 @@ bool fits(const CommunicatorShape& shape, const CommunicatorShape::Local& local)
 
 Result<TunerBasis> TunerBasis::from_environment(std::span<const uint32_t> nic_mbps,
                                                 bool reduces_all_types) {
-  AgreedInputs inputs;
+  CommonInputs inputs;
   inputs.reduces_all_types = reduces_all_types ? 1 : 0;
   Result<TuningFile> file = tuning_file_from_environment();
   inputs.tuning_file_digest = file.ok() ? file->digest() : kBadTuningFile;
@@ -43,7 +43,7 @@ Result<TunerBasis> TunerBasis::from_environment(std::span<const uint32_t> nic_mb
   return TunerBasis(inputs, std::move(file));
 }
 
-TunerBasis::TunerBasis(const AgreedInputs& inputs, Result<TuningFile> file)
+TunerBasis::TunerBasis(const CommonInputs& inputs, Result<TuningFile> file)
     : inputs_(inputs), file_(std::move(file)) {}
 
 Result<std::unique_ptr<Tuner>> TunerBasis::tuner_for(const CommunicatorShape& shape) const {
@@ -52,7 +52,7 @@ Result<std::unique_ptr<Tuner>> TunerBasis::tuner_for(const CommunicatorShape& sh
   }
   const CommunicatorShape::Local local =
       shape.local && fits(shape, *shape.local) ? *shape.local : assumed(shape);
-  AgreedInputs inputs = inputs_;
+  CommonInputs inputs = inputs_;
   inputs.node_count = clamped(shape.nodes);
   inputs.rank_count = clamped(shape.ranks);
   inputs.least_local_ranks = clamped(local.least);

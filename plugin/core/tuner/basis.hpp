@@ -40,7 +40,7 @@ class TunerBasis {
                                                            bool reduces_all_types);
 
   // Leaves every choice to NCCL.
-  [[nodiscard]] static TunerBasis silent() { return TunerBasis(AgreedInputs(), TuningFile()); }
+  [[nodiscard]] static TunerBasis silent() { return TunerBasis(CommonInputs(), TuningFile()); }
 
   // consistency_text() of it. A tuning file that cannot be read is equal to no other.
   [[nodiscard]] std::string consistency() const { return consistency_text(inputs_); }
@@ -50,9 +50,9 @@ class TunerBasis {
   [[nodiscard]] Result<std::unique_ptr<Tuner>> tuner_for(const CommunicatorShape& shape) const;
 
  private:
-  TunerBasis(const AgreedInputs& inputs, Result<TuningFile> file);
+  TunerBasis(const CommonInputs& inputs, Result<TuningFile> file);
 
-  AgreedInputs inputs_;  // but for the communicator
+  CommonInputs inputs_;  // but for the communicator
   Result<TuningFile> file_;
 };
 

@@ -16,7 +16,7 @@ struct Halving {
   uint64_t least;
 };
 
-uint64_t first_chunk_bytes(const AgreedInputs& inputs, Choice choice) {
+uint64_t first_chunk_bytes(const CommonInputs& inputs, Choice choice) {
   const uint64_t slot = inputs.buffer_bytes / kSteps;
   switch (choice) {
     case Choice::kCollNetChain:
@@ -37,11 +37,11 @@ uint64_t times(uint64_t a, uint64_t b) {
 
 }  // namespace
 
-uint64_t block_bytes(const AgreedInputs& inputs, uint64_t bytes) noexcept {
+uint64_t block_bytes(const CommonInputs& inputs, uint64_t bytes) noexcept {
   return inputs.rank_count == 0 ? 0 : bytes / inputs.rank_count;
 }
 
-uint64_t nccl_chunk_bytes(const AgreedInputs& inputs, Choice choice, uint64_t head_bytes) noexcept {
+uint64_t nccl_chunk_bytes(const CommonInputs& inputs, Choice choice, uint64_t head_bytes) noexcept {
   uint64_t chunk = first_chunk_bytes(inputs, choice);
   if (choice == Choice::kNvls) {
     return chunk;
@@ -67,7 +67,7 @@ uint64_t saved_bytes(uint32_t nodes, uint64_t block_bytes, uint64_t in_flight_by
                                          : std::min(block_bytes, in_flight_bytes - without_gain);
 }
 
-uint64_t chosen_chunk_bytes(const AgreedInputs& inputs, const ChunkRequest& request) noexcept {
+uint64_t chosen_chunk_bytes(const CommonInputs& inputs, const ChunkRequest& request) noexcept {
   const uint64_t kept = request.nccl_chunk_bytes;
   const uint64_t block = block_bytes(inputs, request.bytes);
   if (request.collective == TunedCollective::kAllReduce ||
@@ -88,7 +88,7 @@ uint64_t chosen_chunk_bytes(const AgreedInputs& inputs, const ChunkRequest& requ
   return std::max(kept, std::min(chunk, most));
 }
 
-uint64_t in_flight_bytes(const AgreedInputs& inputs,
+uint64_t in_flight_bytes(const CommonInputs& inputs,
                          TunedCollective collective,
                          Choice choice,
                          uint64_t bytes) noexcept {

@@ -31,12 +31,12 @@
 namespace ho::plugin {
 
 // S. `bytes` is what NCCL passes to tuners: of all ranks together.
-[[nodiscard]] uint64_t block_bytes(const AgreedInputs& inputs, uint64_t bytes) noexcept;
+[[nodiscard]] uint64_t block_bytes(const CommonInputs& inputs, uint64_t bytes) noexcept;
 
 // NCCL's own chunk, for a choice that goes through CollNet: a slot of the buffer. It is at most
 // 256 KiB for the chain, and for NVLS 128 KiB, or 32 KiB below 150 GB/s per node. It is halved to
 // 128, 64 and 32 KiB while a channel's share of a head's data has too few chunks.
-[[nodiscard]] uint64_t nccl_chunk_bytes(const AgreedInputs& inputs,
+[[nodiscard]] uint64_t nccl_chunk_bytes(const CommonInputs& inputs,
                                         Choice choice,
                                         uint64_t head_bytes) noexcept;
 
@@ -58,11 +58,11 @@ struct ChunkRequest {
 // slot of the buffer (NCCL clamps to that). If not even that gains anything over one root at a
 // time, NCCL's value. Never less than NCCL's value. NVLS keeps NCCL's value: its own buffers are
 // cut to NCCL's chunk, a larger one has no room.
-[[nodiscard]] uint64_t chosen_chunk_bytes(const AgreedInputs& inputs,
+[[nodiscard]] uint64_t chosen_chunk_bytes(const CommonInputs& inputs,
                                           const ChunkRequest& request) noexcept;
 
 // F for a decision: with our chunk where NCCL takes one from us, else with NCCL's.
-[[nodiscard]] uint64_t in_flight_bytes(const AgreedInputs& inputs,
+[[nodiscard]] uint64_t in_flight_bytes(const CommonInputs& inputs,
                                        TunedCollective collective,
                                        Choice choice,
                                        uint64_t bytes) noexcept;

@@ -20,7 +20,7 @@ constexpr double kMinAllReduceBytes = 32.0 * 1024;  // of a head
 // The letters of the header's essay.
 class Model {
  public:
-  Model(const AgreedInputs& inputs, const Question& question)
+  Model(const CommonInputs& inputs, const Question& question)
       : inputs_(inputs),
         question_(question),
         reduces_all_(question.collective == TunedCollective::kAllReduce),
@@ -142,7 +142,7 @@ class Model {
     return latency_ns + std::max({nic_ns, waits_ns, intra_ns(gpu_bytes)});
   }
 
-  const AgreedInputs& inputs_;
+  const CommonInputs& inputs_;
   Question question_;
   bool reduces_all_;
   double n_;
@@ -168,7 +168,7 @@ constexpr Choices kPossiblyOwn = Choices().with(Choice::kNvlsTree).with(Choice::
 
 }  // namespace
 
-Costs modelled_costs(const AgreedInputs& inputs, const Question& question) noexcept {
+Costs modelled_costs(const CommonInputs& inputs, const Question& question) noexcept {
   Costs costs;
   costs.ns.fill(kNever);
   if (inputs.node_count < 2 || question.bytes == 0 || inputs.nic_count == 0 ||
@@ -190,7 +190,7 @@ Costs modelled_costs(const AgreedInputs& inputs, const Question& question) noexc
   return costs;
 }
 
-bool low_latency_is_faster(const AgreedInputs& inputs,
+bool low_latency_is_faster(const CommonInputs& inputs,
                            const Question& question,
                            Choice choice) noexcept {
   if (choice != Choice::kRing && choice != Choice::kTree) {

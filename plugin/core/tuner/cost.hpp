@@ -72,11 +72,11 @@ struct Costs {
 };
 
 // All infinite for one node, no bytes, or rates that are not known.
-[[nodiscard]] Costs modelled_costs(const AgreedInputs& inputs, const Question& question) noexcept;
+[[nodiscard]] Costs modelled_costs(const CommonInputs& inputs, const Question& question) noexcept;
 
 // Whether LL, which has about half of a hop's latency and sends twice the bytes, is faster than
 // SIMPLE. Of ring and tree; false for the others.
-[[nodiscard]] bool low_latency_is_faster(const AgreedInputs& inputs,
+[[nodiscard]] bool low_latency_is_faster(const CommonInputs& inputs,
                                          const Question& question,
                                          Choice choice) noexcept;
 

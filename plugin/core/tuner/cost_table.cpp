@@ -96,7 +96,7 @@ void CostTable::take(float& entry) noexcept {
   entry = 0;
 }
 
-Choices allowed_by_support(const AgreedInputs& inputs,
+Choices allowed_by_support(const CommonInputs& inputs,
                            TunedCollective collective,
                            bool collnet,
                            bool nvls) noexcept {
@@ -115,7 +115,7 @@ Choices allowed_by_support(const AgreedInputs& inputs,
   return allowed;
 }
 
-bool may_force_collnet_direct(const AgreedInputs& inputs,
+bool may_force_collnet_direct(const CommonInputs& inputs,
                               TunedCollective collective,
                               Choices allowed) noexcept {
   if (!inputs.one_rank_per_node() || inputs.node_count < 2 || inputs.most_local_ranks != 1 ||

@@ -56,7 +56,7 @@ class CostTable {
 // nodes have an NVSwitch, without which NCCL forbids direct; NVLS does not exist without one. Nor
 // what heads NCCL found: all-gather and reduce-scatter, where a rank that is no head would trap, go
 // through CollNet with one rank per node only.
-[[nodiscard]] Choices allowed_by_support(const AgreedInputs& inputs,
+[[nodiscard]] Choices allowed_by_support(const CommonInputs& inputs,
                                          TunedCollective collective,
                                          bool collnet,
                                          bool nvls) noexcept;
@@ -69,7 +69,7 @@ class CostTable {
 //   table;
 //   - CollNet reduces this type with this operation: always so for an all-gather; for an all-reduce
 //     NCCL shows it by allowing the chain; else only if CollNet reduces all that NCCL has.
-[[nodiscard]] bool may_force_collnet_direct(const AgreedInputs& inputs,
+[[nodiscard]] bool may_force_collnet_direct(const CommonInputs& inputs,
                                             TunedCollective collective,
                                             Choices allowed) noexcept;
 

@@ -18,7 +18,7 @@ Status untrue(const std::string& what) {
   return invalid("tuner: " + what);
 }
 
-std::string shape_text(const AgreedInputs& inputs) {
+std::string shape_text(const CommonInputs& inputs) {
   return std::to_string(inputs.node_count) + " nodes of " +
          std::to_string(inputs.least_local_ranks) + " to " +
          std::to_string(inputs.most_local_ranks) + " ranks";
@@ -63,14 +63,14 @@ Status take(const env::Variable& variable, uint32_t& value, uint32_t unit) {
 
 }  // namespace
 
-uint32_t AgreedInputs::channels() const {
+uint32_t CommonInputs::channels() const {
   if (channel_count != 0) {
     return channel_count;
   }
   return std::clamp(nic_count, 1U, kMaxAssumedChannels);
 }
 
-Status check(const AgreedInputs& inputs) {
+Status check(const CommonInputs& inputs) {
   if (inputs.node_count == 0 || inputs.least_local_ranks == 0 ||
       inputs.least_local_ranks > inputs.most_local_ranks) {
     return untrue("no communicator has " + shape_text(inputs));
@@ -96,7 +96,7 @@ Status check(const AgreedInputs& inputs) {
   return {};
 }
 
-std::string consistency_text(const AgreedInputs& inputs) {
+std::string consistency_text(const CommonInputs& inputs) {
   std::string text;
   const auto add = [&text](const std::string& what, uint64_t value) {
     text += what + "=" + std::to_string(value) + "\n";
@@ -121,7 +121,7 @@ std::string consistency_text(const AgreedInputs& inputs) {
   return text;
 }
 
-Result<AgreedInputs> with_environment(AgreedInputs inputs) {
+Result<CommonInputs> with_environment(CommonInputs inputs) {
   HORING_TRY(take(env::kTunerNics, inputs.nic_count, 1));
   HORING_TRY(take(env::kTunerNicMbps, inputs.nic_mbps, 1));
   if (inputs.rail_mbps == 0) {

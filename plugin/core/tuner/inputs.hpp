@@ -1,7 +1,7 @@
 // What decisions rest on, besides a call's own arguments and NCCL's table of costs.
 //
 // NCCL hangs where ranks take different algorithms. It gives all ranks equal arguments and equal
-// tables. Everything else that the tuner uses is in AgreedInputs. Every rank computes the same
+// tables. Everything else that the tuner uses is in CommonInputs. Every rank computes the same
 // value of it by itself, from what NCCL passes to all ranks of a communicator and from settings
 // that must be the same on all nodes. If they are not, the rails refuse (consistency_text();
 // docs/design/adr/0012-tuners-decide-alike.md).
@@ -26,7 +26,7 @@ inline constexpr uint32_t kMaxDirectRanks = 8;
 inline constexpr uint64_t kBadTuningFile = UINT64_MAX;
 
 // Flags are 0 or 1.
-struct AgreedInputs {
+struct CommonInputs {
   uint32_t node_count = 0;
   uint32_t rank_count = 0;
   uint32_t least_local_ranks = 0;  // ranks on the node that has fewest
@@ -55,21 +55,21 @@ struct AgreedInputs {
   // often has more; to expect too many would choose rail rings that then have too little under way.
   [[nodiscard]] uint32_t channels() const;
 
-  friend bool operator==(const AgreedInputs&, const AgreedInputs&) = default;
+  friend bool operator==(const CommonInputs&, const CommonInputs&) = default;
 };
-static_assert(std::has_unique_object_representations_v<AgreedInputs>);
-static_assert(std::is_trivially_copyable_v<AgreedInputs> && sizeof(AgreedInputs) == 72);
+static_assert(std::has_unique_object_representations_v<CommonInputs>);
+static_assert(std::is_trivially_copyable_v<CommonInputs> && sizeof(CommonInputs) == 72);
 
 // Whether they can be true.
-[[nodiscard]] Status check(const AgreedInputs& inputs);
+[[nodiscard]] Status check(const CommonInputs& inputs);
 
 // What all nodes must have in common, as lines of "what=value": all that is not per communicator.
-[[nodiscard]] std::string consistency_text(const AgreedInputs& inputs);
+[[nodiscard]] std::string consistency_text(const CommonInputs& inputs);
 
 // HORING_TUNER_* and NCCL's own settings, NCCL_BUFFSIZE, NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS,
 // NCCL_ALGO and NCCL_PROTO; what is not set
 // keeps `inputs`' value. Where no rate is set for the rings they are taken to be as fast as the
 // NIC.
-[[nodiscard]] Result<AgreedInputs> with_environment(AgreedInputs inputs);
+[[nodiscard]] Result<CommonInputs> with_environment(CommonInputs inputs);
 
 }  // namespace ho::plugin

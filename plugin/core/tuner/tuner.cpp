@@ -13,7 +13,7 @@ constexpr uint64_t kSizesPerPower = 4;
 constexpr uint32_t kMaxChangesBetweenSizes = 3;
 
 // Choices that make a difference to the model.
-Choices asked(TunedCollective collective) {
+Choices requested(TunedCollective collective) {
   const Choices always = Choices().with(Choice::kCollNetDirect).with(Choice::kNvls);
   return collective == TunedCollective::kAllReduce
              ? always.with(Choice::kCollNetChain).with(Choice::kNvlsTree)
@@ -33,7 +33,7 @@ std::vector<uint64_t> sizes_to_ask() {
 // The model's choices for one collective.
 class Modelled {
  public:
-  Modelled(const AgreedInputs& inputs, TunedCollective collective, bool registered)
+  Modelled(const CommonInputs& inputs, TunedCollective collective, bool registered)
       : inputs_(inputs), question_{collective, 0, registered}, sizes_(sizes_to_ask()) {
     for (const uint64_t size : sizes_) {
       costs_.push_back(costs(size));
@@ -77,7 +77,7 @@ class Modelled {
     }
   }
 
-  const AgreedInputs& inputs_;
+  const CommonInputs& inputs_;
   Question question_;
   std::vector<uint64_t> sizes_;
   std::vector<Costs> costs_;
@@ -92,7 +92,7 @@ const ChoiceRange& range_at(const std::vector<ChoiceRange>& ranges, uint64_t byt
 }
 
 // Where the file has no rule the line is 0.
-std::vector<ChoiceRange> ranges_of_rules(const AgreedInputs& inputs,
+std::vector<ChoiceRange> ranges_of_rules(const CommonInputs& inputs,
                                          const TuningFile& file,
                                          TunedCollective collective) {
   std::vector<uint64_t> starts{0};
@@ -119,21 +119,21 @@ std::vector<ChoiceRange> ranges_of_rules(const AgreedInputs& inputs,
 
 }  // namespace
 
-Result<Tuner> Tuner::make(const AgreedInputs& inputs, const TuningFile& file) {
+Result<Tuner> Tuner::make(const CommonInputs& inputs, const TuningFile& file) {
   HORING_TRY(check(inputs));
   return Tuner(inputs, file);
 }
 
-Tuner::Tuner(const AgreedInputs& inputs, const TuningFile& file)
+Tuner::Tuner(const CommonInputs& inputs, const TuningFile& file)
     : inputs_(inputs), registered_differ_(inputs.whole_windows == 1 && inputs.one_rank_per_node()) {
   for (const TunedCollective collective : kTunedCollectives) {
     const auto number = static_cast<size_t>(collective);
     rules_[number] = ranges_of_rules(inputs_, file, collective);
     for (size_t registered = 0; registered < (registered_differ_ ? 2 : 1); ++registered) {
       const Modelled modelled(inputs_, collective, registered == 1);
-      for (size_t set = 0; set < kAskedSets; ++set) {
-        const Choices possible(static_cast<uint8_t>(set << kFirstAsked));
-        if (possible.in(asked(collective)) == possible) {
+      for (size_t set = 0; set < kRequestedSets; ++set) {
+        const Choices possible(static_cast<uint8_t>(set << kFirstRequested));
+        if (possible.in(requested(collective)) == possible) {
           models_[number][registered][set] = modelled.ranges(possible);
         }
       }
@@ -145,7 +145,8 @@ const Tuner::Ranges& Tuner::model(TunedCollective collective,
                                   bool registered,
                                   Choices allowed) const noexcept {
   const size_t kind = registered && registered_differ_ ? 1 : 0;
-  const size_t set = static_cast<size_t>(allowed.in(asked(collective)).bits()) >> kFirstAsked;
+  const size_t set =
+      static_cast<size_t>(allowed.in(requested(collective)).bits()) >> kFirstRequested;
   return models_[static_cast<size_t>(collective)][kind][set];
 }
 

@@ -43,7 +43,7 @@ struct OwnAlgorithm {
 class Tuner {
  public:
   // The same for equal arguments, on every rank. An error where the inputs contradict themselves.
-  [[nodiscard]] static Result<Tuner> make(const AgreedInputs& inputs, const TuningFile& file);
+  [[nodiscard]] static Result<Tuner> make(const CommonInputs& inputs, const TuningFile& file);
 
   // What to take among `allowed` (of CostTable, or allowed_by_support()); kDefault: NCCL's choice,
   // kOwn: NCCL's choice among what does not go through CollNet.
@@ -62,15 +62,15 @@ class Tuner {
   [[nodiscard]] std::vector<ChoiceRange> ranges(TunedCollective collective,
                                                 bool registered,
                                                 Choices allowed) const;
-  [[nodiscard]] const AgreedInputs& inputs() const { return inputs_; }
+  [[nodiscard]] const CommonInputs& inputs() const { return inputs_; }
 
  private:
   using Ranges = std::vector<ChoiceRange>;  // sorted; the first begins at 0
   // Sets of the choices that the model compares, which are the last five.
-  static constexpr uint32_t kFirstAsked = static_cast<uint32_t>(Choice::kCollNetDirect);
-  static constexpr size_t kAskedSets = Choices::kSetCount >> kFirstAsked;
+  static constexpr uint32_t kFirstRequested = static_cast<uint32_t>(Choice::kCollNetDirect);
+  static constexpr size_t kRequestedSets = Choices::kSetCount >> kFirstRequested;
 
-  Tuner(const AgreedInputs& inputs, const TuningFile& file);
+  Tuner(const CommonInputs& inputs, const TuningFile& file);
   [[nodiscard]] const Ranges& model(TunedCollective collective,
                                     bool registered,
                                     Choices allowed) const noexcept;
@@ -86,10 +86,10 @@ class Tuner {
                                             Choices allowed,
                                             uint64_t bytes) const noexcept;
 
-  AgreedInputs inputs_;
+  CommonInputs inputs_;
   bool registered_differ_;  // from calls whose buffers are not
   std::array<Ranges, kTunedCollectiveCount> rules_;
-  std::array<std::array<std::array<Ranges, kAskedSets>, 2>, kTunedCollectiveCount> models_;
+  std::array<std::array<std::array<Ranges, kRequestedSets>, 2>, kTunedCollectiveCount> models_;
 };
 
 }  // namespace ho::plugin

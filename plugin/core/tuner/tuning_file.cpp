@@ -17,7 +17,7 @@ constexpr size_t kFieldCount = 6;
 constexpr std::array<std::string_view, kFieldCount> kFieldNames{
     "collective", "min_bytes", "max_bytes", "nodes", "ranks_per_node", "choice"};
 constexpr const char* kShape = "write collective,min_bytes,max_bytes,nodes,ranks_per_node,choice";
-constexpr size_t kShownBytes = 40;
+constexpr size_t kMaxTextBytes = 40;
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(kBlanks);
@@ -45,7 +45,7 @@ class Line {
   [[nodiscard]] Status bad_field(size_t index, std::string_view field, const char* takes) const {
     return bad(
         field,
-        std::string(kFieldNames[index]) + " '" + printable(field, kShownBytes) + "': " + takes);
+        std::string(kFieldNames[index]) + " '" + printable(field, kMaxTextBytes) + "': " + takes);
   }
   [[nodiscard]] uint32_t number() const { return number_; }
 
@@ -140,10 +140,10 @@ Result<TuningRule> read_rule(const Line& line) {
 
 }  // namespace
 
-bool TuningRule::is_for(const AgreedInputs& inputs, TunedCollective asked) const {
+bool TuningRule::is_for(const CommonInputs& inputs, TunedCollective requested) const {
   const bool ranks_match = !ranks_per_node || (inputs.least_local_ranks == *ranks_per_node &&
                                                inputs.most_local_ranks == *ranks_per_node);
-  return collective.value_or(asked) == asked &&
+  return collective.value_or(requested) == requested &&
          nodes.value_or(inputs.node_count) == inputs.node_count && ranks_match;
 }
 
@@ -187,7 +187,7 @@ Result<TuningFile> TuningFile::load(const std::string& path) {
   return parse(*text, path);
 }
 
-const TuningRule* TuningFile::find(const AgreedInputs& inputs,
+const TuningRule* TuningFile::find(const CommonInputs& inputs,
                                    TunedCollective collective,
                                    uint64_t bytes) const {
   const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const TuningRule& rule) {

@@ -38,7 +38,7 @@ struct TuningRule {
   Choice choice = Choice::kDefault;
   uint32_t line = 0;  // from 1
 
-  [[nodiscard]] bool is_for(const AgreedInputs& inputs, TunedCollective asked) const;
+  [[nodiscard]] bool is_for(const CommonInputs& inputs, TunedCollective requested) const;
 };
 
 class TuningFile {
@@ -54,7 +54,7 @@ class TuningFile {
 
   [[nodiscard]] const std::vector<TuningRule>& rules() const { return rules_; }
   // The first rule for a call.
-  [[nodiscard]] const TuningRule* find(const AgreedInputs& inputs,
+  [[nodiscard]] const TuningRule* find(const CommonInputs& inputs,
                                        TunedCollective collective,
                                        uint64_t bytes) const;
   // Equal for files with the same rules, whatever their blanks and comments; 0 without rules.

@@ -50,8 +50,8 @@ ho::ucx::Request UcxComm::deliver(uint64_t number, std::span<const std::byte> da
       *connections_.peer, ucx_tag(connections_.secret, number), data);
 }
 
-ho::ucx::Request UcxComm::receive(uint64_t number, std::span<std::byte> room) {
-  return connections_.worker->receive_tagged(ucx_tag(connections_.secret, number), room);
+ho::ucx::Request UcxComm::receive(uint64_t number, std::span<std::byte> into) {
+  return connections_.worker->receive_tagged(ucx_tag(connections_.secret, number), into);
 }
 
 Status UcxComm::lost(ucs_status_t status) const {
@@ -167,18 +167,18 @@ void UcxComm::close(std::chrono::milliseconds flush_limit) {
 }
 
 UcxSendComm::UcxSendComm(UcxConnections connections) : UcxComm(std::move(connections)) {
-  for (Announced& announced : rooms_) {
-    expect_room(announced);
+  for (Announced& announced : credits_) {
+    expect_credit(announced);
   }
 }
 
-void UcxSendComm::expect_room(Announced& announced) {
+void UcxSendComm::expect_credit(Announced& announced) {
   announced.request = receive(kCreditTag, announced.bytes);
 }
 
 Status UcxSendComm::advance() {
   while (true) {
-    Announced& announced = rooms_.at(next_room_);
+    Announced& announced = credits_.at(next_credit_);
     size_t bytes = 0;
     const ucs_status_t status = announced.request.received(bytes);
     if (status == UCS_INPROGRESS) {
@@ -194,8 +194,8 @@ Status UcxSendComm::advance() {
       return {StatusCode::kProtocol, "the peer announced rooms in a message of another size"};
     }
     HORING_TRY(book_.add(record));
-    expect_room(announced);
-    next_room_ = (next_room_ + 1) % rooms_.size();
+    expect_credit(announced);
+    next_credit_ = (next_credit_ + 1) % credits_.size();
   }
 }
 
@@ -205,27 +205,27 @@ Reply UcxSendComm::isend(std::span<const std::byte> data, int32_t tag, UcxReques
     return Reply::kInvalidArgument;
   }
   UcxRequest* const free = find_free(requests_);
-  auto place = free != nullptr ? book_.take(tag) : std::nullopt;
-  if (!place) {
+  auto posted = free != nullptr ? book_.take(tag) : std::nullopt;
+  if (!posted) {
     progress();
-    place = free != nullptr ? book_.take(tag) : std::nullopt;
+    posted = free != nullptr ? book_.take(tag) : std::nullopt;
   }
   if (failed()) {
     return failure();
   }
-  if (!place) {
+  if (!posted) {
     return Reply::kSuccess;
   }
-  const uint64_t number = number_of(place->sequence, place->slot);
-  if (data.size() > place->room) {
+  const uint64_t number = number_of(posted->sequence, posted->slot);
+  if (data.size() > posted->capacity) {
     // A byte too many lets the receiver fail as well.
-    too_long_ = deliver(number, data.first(place->room + 1));
+    too_long_ = deliver(number, data.first(posted->capacity + 1));
     fail({StatusCode::kMismatch,
           fmt::format("a message of {} bytes with tag {} does not fit into the {} bytes that the "
                       "peer receives; both ends must agree on sizes",
                       data.size(),
                       tag,
-                      place->room)});
+                      posted->capacity)});
     return failure();
   }
   begin(*free, 1);
@@ -243,12 +243,12 @@ Result<bool> UcxSendComm::is_done(UcxRequest& request, uint32_t message) {
   return lost(status);
 }
 
-Reply UcxRecvComm::irecv(std::span<const RecvComm::Room> rooms, UcxRequest** request) {
+Reply UcxRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, UcxRequest** request) {
   *request = nullptr;
-  const bool fit = std::all_of(rooms.begin(), rooms.end(), [](const RecvComm::Room& room) {
-    return room.data != nullptr || room.bytes == 0;
+  const bool fit = std::all_of(buffers.begin(), buffers.end(), [](const RecvComm::Buffer& buffer) {
+    return buffer.data != nullptr || buffer.bytes == 0;
   });
-  if (rooms.empty() || rooms.size() > kMaxReceives || !fit) {
+  if (buffers.empty() || buffers.size() > kMaxReceives || !fit) {
     return Reply::kInvalidArgument;
   }
   Receives* const free = find_free(requests_);
@@ -261,15 +261,16 @@ Reply UcxRecvComm::irecv(std::span<const RecvComm::Room> rooms, UcxRequest** req
   if (free == nullptr || free->announced.status() == UCS_INPROGRESS) {
     return Reply::kSuccess;
   }
-  begin(*free, static_cast<uint32_t>(rooms.size()));
+  begin(*free, static_cast<uint32_t>(buffers.size()));
   ReceiveCredit record;
   record.sequence = next_sequence_++;
   record.count = free->count;
   for (uint32_t i = 0; i < free->count; ++i) {
-    record.tags.at(i) = rooms[i].tag;
-    record.rooms.at(i) = rooms[i].bytes;
-    free->rooms.at(i) = rooms[i].bytes;
-    free->messages.at(i) = receive(number_of(record.sequence, i), {rooms[i].data, rooms[i].bytes});
+    record.tags.at(i) = buffers[i].tag;
+    record.capacities.at(i) = buffers[i].bytes;
+    free->capacities.at(i) = buffers[i].bytes;
+    free->messages.at(i) =
+        receive(number_of(record.sequence, i), {buffers[i].data, buffers[i].bytes});
   }
   const size_t size = encode(record, free->announcement);
   free->announced = send(kCreditTag, std::span(free->announcement).first(size));
@@ -284,7 +285,7 @@ Result<bool> UcxRecvComm::is_done(UcxRequest& request, uint32_t message) {
     return Status(StatusCode::kMismatch,
                   fmt::format("the peer sends more than the {} bytes that there is room for; both "
                               "ends must agree on sizes",
-                              static_cast<Receives&>(request).rooms.at(message)));
+                              static_cast<Receives&>(request).capacities.at(message)));
   }
   if (status == UCS_INPROGRESS) {
     return false;

@@ -1,7 +1,7 @@
 // The two ends of a comm whose data UCX moves. Their protocol is that of the builtin network: the
 // receiver announces rooms, the sender takes them, so that nothing arrives before its place is
 // known. Both are UCX's tagged messages, and no tag is used twice. The TCP connection on which the
-// two ends met stays open: when it ends, the peer is gone.
+// two ends found each other stays open: when it ends, the peer is gone.
 //
 // One thread at a time calls a comm; progress is made inside those calls.
 #pragma once
@@ -20,7 +20,7 @@
 #include "core/builtin/records.hpp"
 #include "core/builtin/recv_comm.hpp"
 #include "core/driver/reply.hpp"
-#include "core/ucx/side_channel.hpp"
+#include "core/ucx/side_connection.hpp"
 #include "transport/ucx/worker.hpp"
 
 namespace ho::plugin {
@@ -41,7 +41,7 @@ struct UcxConnections {
   std::string device;
   std::unique_ptr<ho::ucx::Worker> worker;
   std::unique_ptr<ho::ucx::Peer> peer;
-  SideChannel line;
+  SideConnection line;
   uint32_t secret = 0;  // of all tags: what was sent on other comms fits nowhere
 };
 
@@ -80,7 +80,7 @@ class UcxComm {
   [[nodiscard]] ho::ucx::Request send(uint64_t number, std::span<const std::byte> data);
   // The same, which ends once the peer has received it.
   [[nodiscard]] ho::ucx::Request deliver(uint64_t number, std::span<const std::byte> data);
-  [[nodiscard]] ho::ucx::Request receive(uint64_t number, std::span<std::byte> room);
+  [[nodiscard]] ho::ucx::Request receive(uint64_t number, std::span<std::byte> into);
   // Before a derived class's requests go: nothing reads or writes their memory any more.
   void close(std::chrono::milliseconds flush_limit);
 
@@ -113,11 +113,11 @@ class UcxSendComm final : public UcxComm {
   };
   [[nodiscard]] Status advance() override;
   [[nodiscard]] Result<bool> is_done(UcxRequest& request, uint32_t message) override;
-  void expect_room(Announced& announced);
+  void expect_credit(Announced& announced);
 
   PostedReceives book_;
-  std::array<Announced, kMaxRequests> rooms_;  // they arrive in order
-  size_t next_room_ = 0;
+  std::array<Announced, kMaxRequests> credits_;  // they arrive in order
+  size_t next_credit_ = 0;
   std::array<UcxRequest, kMaxRequests> requests_;
   ho::ucx::Request too_long_;
 };
@@ -131,13 +131,13 @@ class UcxRecvComm final : public UcxComm {
   // receive them any more.
   ~UcxRecvComm() override { close(std::chrono::milliseconds(100)); }
   // 1 to kMaxReceives rooms. A null request: kMaxRequests are under way.
-  [[nodiscard]] Reply irecv(std::span<const RecvComm::Room> rooms, UcxRequest** request);
+  [[nodiscard]] Reply irecv(std::span<const RecvComm::Buffer> buffers, UcxRequest** request);
 
  private:
   struct Receives : UcxRequest {
     std::array<std::byte, kMaxCreditBytes> announcement{};
     ho::ucx::Request announced;
-    std::array<uint64_t, kMaxReceives> rooms{};
+    std::array<uint64_t, kMaxReceives> capacities{};
   };
   [[nodiscard]] Status advance() override { return {}; }
   [[nodiscard]] Result<bool> is_done(UcxRequest& request, uint32_t message) override;

@@ -51,7 +51,7 @@ Result<std::unique_ptr<UcxNet>> UcxNet::create(BuiltinConfig config) {
   HORING_TRY(ho::ucx::load());
   const auto timeout = config.options.connect_timeout;
   config.options.carrier = Carrier::kUcx;
-  config.options.streams = 1;
+  config.options.connections = 1;
   HORING_ASSIGN(std::unique_ptr<BuiltinNet> tcp, BuiltinNet::create(std::move(config)));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   return std::unique_ptr<UcxNet>(new UcxNet(std::move(tcp), timeout));
@@ -124,7 +124,7 @@ void* UcxNet::keep(std::unique_ptr<UcxComm> comm) {
 }
 
 Result<std::shared_ptr<UcxCall>> UcxNet::begin_call(const PendingKey& key,
-                                                    SideChannel line,
+                                                    SideConnection line,
                                                     std::span<std::byte, kHandleBytes> handle) {
   HORING_ASSIGN(const UcxEnd end, end_of(key.device));
   HORING_ASSIGN(std::unique_ptr<UcxCall> started, UcxCall::start(end, std::move(line)));
@@ -150,7 +150,7 @@ Reply UcxNet::connect(void* context,
     if (reply != Reply::kSuccess || line == nullptr) {
       return reply;
     }
-    auto begun = begin_call(key, SideChannel(*tcp_, line, SideChannel::Side::kSends), bytes);
+    auto begun = begin_call(key, SideConnection(*tcp_, line, SideConnection::Side::kSends), bytes);
     if (!begun.ok()) {
       return answer(begun.status());
     }
@@ -186,9 +186,9 @@ Reply UcxNet::accept(void* listener, void** comm, void** device_handle) {
     if (reply != Reply::kSuccess || line == nullptr) {
       return reply;
     }
-    SideChannel met(*tcp_, line, SideChannel::Side::kReceives);
+    SideConnection side(*tcp_, line, SideConnection::Side::kReceives);
     auto end = end_of(listens.device);
-    auto begun = end.ok() ? UcxAnswer::start(*end, std::move(met))
+    auto begun = end.ok() ? UcxAnswer::start(*end, std::move(side))
                           : Result<std::unique_ptr<UcxAnswer>>(end.status());
     if (!begun.ok()) {
       return answer(begun.status());
@@ -229,12 +229,12 @@ Reply UcxNet::isend(void* comm, const Send& send, void** request) {
 
 Reply UcxNet::irecv(void* comm, const Receives& receives, void** request) {
   *request = nullptr;
-  const auto rooms = rooms_of(receives);
-  if (!rooms) {
+  const auto buffers = buffers_of(receives);
+  if (!buffers) {
     return Reply::kInvalidArgument;
   }
   UcxRequest* made = nullptr;
-  const Reply reply = static_cast<UcxRecvComm*>(comm_of(comm))->irecv(rooms->used(), &made);
+  const Reply reply = static_cast<UcxRecvComm*>(comm_of(comm))->irecv(buffers->used(), &made);
   *request = made;
   return reply;
 }

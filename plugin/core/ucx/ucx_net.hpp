@@ -68,7 +68,7 @@ class UcxNet final : public NetDriver {
   [[nodiscard]] int progress_fd(void* comm) const override;
   [[nodiscard]] bool has_pending(void* comm) const override;
   void look(void* comm) const override;
-  // By the TCP connections on which the two ends met, which stay open.
+  // By the TCP connections on which the two ends found each other, which stay open.
   [[nodiscard]] Owner owner_of(void* context) const override { return tcp_->owner_of(context); }
   [[nodiscard]] Status lost_peer(const Owner& self) const override { return tcp_->lost_peer(self); }
 
@@ -84,7 +84,7 @@ class UcxNet final : public NetDriver {
   // What a device's comms are made from; UCX opens the device with the first one.
   [[nodiscard]] Result<UcxEnd> end_of(int32_t device);
   [[nodiscard]] Result<std::shared_ptr<UcxCall>> begin_call(
-      const PendingKey& key, SideChannel line, std::span<std::byte, kHandleBytes> handle);
+      const PendingKey& key, SideConnection line, std::span<std::byte, kHandleBytes> handle);
   [[nodiscard]] Result<std::unique_ptr<UcxRecvComm>> step_of(Listener& listener);
   void* keep(std::unique_ptr<UcxComm> comm);
 

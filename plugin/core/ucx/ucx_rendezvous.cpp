@@ -22,7 +22,7 @@ int64_t deadline_of(const UcxEnd& end) {
   return now_ns() + std::chrono::nanoseconds(end.timeout).count();
 }
 
-Result<UcxConnections> connections_of(const UcxEnd& end, SideChannel line) {
+Result<UcxConnections> connections_of(const UcxEnd& end, SideConnection line) {
   UcxConnections connections;
   connections.device = end.device;
   connections.line = std::move(line);
@@ -43,7 +43,7 @@ Status timed_out() {
 
 }  // namespace
 
-Result<std::unique_ptr<UcxCall>> UcxCall::start(const UcxEnd& end, SideChannel line) {
+Result<std::unique_ptr<UcxCall>> UcxCall::start(const UcxEnd& end, SideConnection line) {
   HORING_ASSIGN(UcxConnections connections, connections_of(end, std::move(line)));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<UcxCall> call(new UcxCall(std::move(connections)));
@@ -101,7 +101,7 @@ Result<std::unique_ptr<UcxSendComm>> UcxCall::step() {
   return std::unique_ptr<UcxSendComm>();
 }
 
-Result<std::unique_ptr<UcxAnswer>> UcxAnswer::start(const UcxEnd& end, SideChannel line) {
+Result<std::unique_ptr<UcxAnswer>> UcxAnswer::start(const UcxEnd& end, SideConnection line) {
   HORING_ASSIGN(UcxConnections connections, connections_of(end, std::move(line)));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<UcxAnswer> answer(new UcxAnswer(std::move(connections)));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/ucx/side_channel.hpp"
+#include "core/ucx/side_connection.hpp"
 #include "core/ucx/ucx_comm.hpp"
 #include "core/ucx/ucx_handshake.hpp"
 #include "transport/ucx/worker.hpp"
@@ -26,7 +26,8 @@ struct UcxEnd {
 // The connecting end: sends the handshake, and waits for the answer.
 class UcxCall {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<UcxCall>> start(const UcxEnd& end, SideChannel line);
+  [[nodiscard]] static Result<std::unique_ptr<UcxCall>> start(const UcxEnd& end,
+                                                              SideConnection line);
   [[nodiscard]] Result<std::unique_ptr<UcxSendComm>> step();
 
  private:
@@ -46,7 +47,7 @@ class UcxCall {
 class UcxAnswer {
  public:
   [[nodiscard]] static Result<std::unique_ptr<UcxAnswer>> start(const UcxEnd& end,
-                                                                SideChannel line);
+                                                                SideConnection line);
   [[nodiscard]] Result<std::unique_ptr<UcxRecvComm>> step();
 
  private:

@@ -82,11 +82,11 @@ class TorchStore:
         return bytes(self._store.get(key))
 
 
-def reduce_op(given: Any) -> tuple[ReduceOp, float]:
+def reduce_op(argument: Any) -> tuple[ReduceOp, float]:
     """The reduction of horing for one of torch.
 
     Args:
-        given: A `dist.ReduceOp`, or one of its kinds.
+        argument: A `dist.ReduceOp`, or one of its kinds.
 
     Returns:
         The operation, and the factor of PREMUL_SUM (1.0 for all others).
@@ -94,12 +94,12 @@ def reduce_op(given: Any) -> tuple[ReduceOp, float]:
     Raises:
         ValueError: horing has no such reduction.
     """
-    ours = _OPS.get(getattr(given, "op", given))
+    ours = _OPS.get(getattr(argument, "op", argument))
     if ours is None:
-        raise ValueError(f"horing has no reduction {given}")
+        raise ValueError(f"horing has no reduction {argument}")
     scale = 1.0
     if ours == ReduceOp.PREMUL_SUM:
-        factor = given.__getstate__()[1]
+        factor = argument.__getstate__()[1]
         scale = float(factor.item() if isinstance(factor, torch.Tensor) else factor)
     return ours, scale
 
@@ -150,11 +150,11 @@ def list_of(tensors: Any, what: str) -> list[torch.Tensor]:
     return checked
 
 
-def options_of(given: Any, kind: type, timeout: timedelta | None = None, op: Any = None) -> Any:
+def options_of(argument: Any, kind: type, timeout: timedelta | None = None, op: Any = None) -> Any:
     """The options of a call. Some callers of torch's interface pass the fields instead.
 
     Args:
-        given: Options, a reduction, the root's rank, or None.
+        argument: Options, a reduction, the root's rank, or None.
         kind: torch's class for the call's options.
         timeout: The call's deadline, where it was given as a field.
         op: The reduction, where it was given as a field beside the root's rank.
@@ -163,13 +163,13 @@ def options_of(given: Any, kind: type, timeout: timedelta | None = None, op: Any
         The given options, or new ones with what was given.
     """
     reduction = op
-    if isinstance(given, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
-        reduction = given
-    elif given is not None and not isinstance(given, int):
-        return given
+    if isinstance(argument, (dist.ReduceOp, dist.ReduceOp.RedOpType)):
+        reduction = argument
+    elif argument is not None and not isinstance(argument, int):
+        return argument
     options = kind()
-    if isinstance(given, int):
-        options.rootRank = given
+    if isinstance(argument, int):
+        options.rootRank = argument
     if reduction is not None:
         options.reduceOp = reduction
     if timeout is not None:

@@ -12,7 +12,7 @@ import torch
 from horing.errors import HoringError
 from horing.requests import Request
 from horing.torch import tensors as memory
-from horing.torch.communicators import Communicators, Place
+from horing.torch.communicators import Communicators, Memory
 from horing.torch.work import (
     Completer,
     DeviceOperation,
@@ -58,10 +58,10 @@ class Calls(Communicators):
         super().__init__(*arguments)
         self._coalesced = threading.local()  # .operations: since _start_coalescing()
         self._own_thread = OwnThread()
-        self._completers: dict[tuple[Channel, Place], Completer] = {
-            (channel, place): Completer(f"horing {place} {channel}")
+        self._completers: dict[tuple[Channel, Memory], Completer] = {
+            (channel, kind): Completer(f"horing {kind} {channel}")
             for channel in get_args(Channel)
-            for place in get_args(Place)
+            for kind in get_args(Memory)
         }
         self._traffic = Traffic()
 
@@ -99,7 +99,7 @@ class Calls(Communicators):
         counted: bool = True,
     ) -> Work:
         device = next((each.device for each in requests if each.device is not None), None)
-        where: Place = "host" if device is None else "device"
+        where: Memory = "host" if device is None else "device"
         completer = self._own_thread if channel is None else self._completers[channel, where]
         traffic = self._traffic if counted else None
         operation = (

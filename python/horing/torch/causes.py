@@ -22,7 +22,7 @@ from horing.requests import run_for
 # Who notices a rank that is gone decides within 200 ms; a larger group may be a little later.
 _WAIT_S = 1.0
 # How a larger group's text begins where one inside it has told it of a rank that left both.
-_TOLD = "a rank that others wait for has left"
+_REPORTED = "a rank that others wait for has left"
 # "(node1, pid 123)": the same in the texts of all groups.
 _PROCESS = re.compile(r"\([^()]*, pid \d+\)")
 
@@ -49,7 +49,7 @@ class Group(Protocol):
             reason: What the errors of all ranks say.
         """
 
-    def described(self) -> str:
+    def text(self) -> str:
         """How messages name the group.
 
         Returns:
@@ -101,11 +101,11 @@ def first_cause(group: Group, error: BaseException) -> str | None:
         for each in larger:
             lost = _loss_of(each)
             if lost is not None:
-                return _told(each, lost)
+                return _reported(each, lost)
             left = _left(each, error)
             if left is not None:
                 _tell(each, group, left)
-                return f"in {each.described()}: {left}"
+                return f"in {each.text()}: {left}"
         if time.monotonic() > until:
             return None
         time.sleep(0.02)
@@ -124,11 +124,11 @@ def why_to_end(group: Group) -> str | None:
     for each in _larger_than(group):
         lost = _loss_of(each)
         if lost is not None:
-            return f"first {_told(each, lost)}"
+            return f"first {_reported(each, lost)}"
     for each in list(_groups):
         circle = _failure_of(each)
         if each is not group and isinstance(circle, MismatchError) and f"of {group.short_name}," in str(circle):
-            return f"first {_told(each, circle)}"
+            return f"first {_reported(each, circle)}"
     return None
 
 
@@ -141,11 +141,11 @@ def _tell(larger: Group, failed: Group, left: str) -> None:
     for each in inside:
         if _failure_of(each) is None:
             with contextlib.suppress(Exception):  # it was shut down meanwhile
-                each.abort(f"first in {larger.described()}: {left}")
+                each.abort(f"first in {larger.text()}: {left}")
 
     def tell_larger() -> None:
         with contextlib.suppress(Exception):
-            larger.abort(f"{_TOLD}: {left}")
+            larger.abort(f"{_REPORTED}: {left}")
 
     run_for(_WAIT_S, tell_larger)
 
@@ -155,8 +155,8 @@ def _larger_than(group: Group) -> list[Group]:
     return sorted((each for each in _groups if ranks < set(each.ranks)), key=lambda each: -len(each.ranks))
 
 
-def _told(group: Group, error: HoringError) -> str:
-    return f"in {group.described()}: {group.with_global_ranks(str(error))}"
+def _reported(group: Group, error: HoringError) -> str:
+    return f"in {group.text()}: {group.with_global_ranks(str(error))}"
 
 
 def _failure_of(group: Group) -> HoringError | None:
@@ -171,7 +171,7 @@ def _failure_of(group: Group) -> HoringError | None:
 def _loss_of(group: Group) -> HoringError | None:
     """Of a rank. Other failures of a larger group do not end those inside it."""
     error = _failure_of(group)
-    lost = isinstance(error, PeerLostError) or (isinstance(error, AbortedError) and _TOLD in str(error))
+    lost = isinstance(error, PeerLostError) or (isinstance(error, AbortedError) and _REPORTED in str(error))
     return error if lost else None
 
 

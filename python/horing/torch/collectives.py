@@ -28,11 +28,11 @@ class Collectives(Calls):
     """The part of a process group that torch.distributed calls for data."""
 
     @torch_errors
-    def allreduce(self, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+    def allreduce(self, inputs: Any, opts: Any = None, timeout: Any = None) -> Work:
         """Reduces a tensor over all ranks, in place.
 
         Args:
-            given: A tensor, or a list of one, of the same shape on all ranks.
+            inputs: A tensor, or a list of one, of the same shape on all ranks.
             opts: torch's AllreduceOptions, a reduction, or None for SUM.
             timeout: The call's deadline, where it is not in `opts`.
 
@@ -40,27 +40,27 @@ class Collectives(Calls):
             The work, whose result is the tensor.
         """
         opts = options_of(opts, c10d.AllreduceOptions, timeout)
-        return self._all_reduce("all_reduce", [one_of(given, "all_reduce")], opts)
+        return self._all_reduce("all_reduce", [one_of(inputs, "all_reduce")], opts)
 
     @torch_errors
-    def allreduce_coalesced(self, given: Sequence[torch.Tensor], opts: Any = None) -> Work:
+    def allreduce_coalesced(self, inputs: Sequence[torch.Tensor], opts: Any = None) -> Work:
         """Reduces several tensors over all ranks, in place. Small ones go through one operation.
 
         Args:
-            given: Tensors of the same shapes on all ranks.
+            inputs: Tensors of the same shapes on all ranks.
             opts: torch's AllreduceCoalescedOptions, or None for SUM.
 
         Returns:
             The work for all of them.
         """
         opts = options_of(opts, c10d.AllreduceCoalescedOptions)
-        tensors = [memory.check(each, "all_reduce_coalesced") for each in given]
+        tensors = [memory.check(each, "all_reduce_coalesced") for each in inputs]
         return self._all_reduce("all_reduce_coalesced", tensors, opts)
 
-    def _all_reduce(self, what: str, given: list[torch.Tensor], opts: Any) -> Work:
+    def _all_reduce(self, what: str, inputs: list[torch.Tensor], opts: Any) -> Work:
         op, scale = reduce_op(opts.reduceOp)
         requests, after = [], []
-        for batch in batches_of(given):
+        for batch in batches_of(inputs):
             target = memory.Outputs(batch) if len(batch) > 1 else None
             whole = batch[0]
             if target is not None:
@@ -73,14 +73,14 @@ class Collectives(Calls):
             after.append(reduction.finish)
             if target is not None:
                 after.append(target.finish)
-        return self._work(what, requests, given, after)
+        return self._work(what, requests, inputs, after)
 
     @torch_errors
-    def reduce(self, given: Any, opts: Any = None, op: Any = None, timeout: Any = None) -> Work:
+    def reduce(self, inputs: Any, opts: Any = None, op: Any = None, timeout: Any = None) -> Work:
         """Reduces a tensor over all ranks, into the root's tensor.
 
         Args:
-            given: A tensor, or a list of one, of the same shape on all ranks. Only the root's is
+            inputs: A tensor, or a list of one, of the same shape on all ranks. Only the root's is
                 written.
             opts: torch's ReduceOptions, or the root's rank.
             op: The reduction, where it is not in `opts`; None: SUM.
@@ -90,7 +90,7 @@ class Collectives(Calls):
             The work, whose result is the tensor.
         """
         opts = options_of(opts, c10d.ReduceOptions, timeout, op)
-        tensor = one_of(given, "reduce")
+        tensor = one_of(inputs, "reduce")
         reduction = memory.Reduction(tensor, *reduce_op(opts.reduceOp))
         data = memory.buffer_of(reduction.tensor)
         on_root = opts.rootRank == self._rank
@@ -101,11 +101,11 @@ class Collectives(Calls):
         return self._work("reduce", [request], [tensor], [reduction.finish] if on_root else [])
 
     @torch_errors
-    def broadcast(self, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+    def broadcast(self, inputs: Any, opts: Any = None, timeout: Any = None) -> Work:
         """Copies the root's tensor to all ranks, in place.
 
         Args:
-            given: A tensor, or a list of one, of the same shape on all ranks.
+            inputs: A tensor, or a list of one, of the same shape on all ranks.
             opts: torch's BroadcastOptions, or the root's rank.
             timeout: The call's deadline, where it is not in `opts`.
 
@@ -113,35 +113,35 @@ class Collectives(Calls):
             The work, whose result is the tensor.
         """
         opts = options_of(opts, c10d.BroadcastOptions, timeout)
-        output = memory.Output(one_of(given, "broadcast"), keeps=True)
+        output = memory.Output(one_of(inputs, "broadcast"), keeps=True)
         request = self._call(opts, Communicator.broadcast, memory.buffer_of(output.memory), opts.rootRank)
         return self._work("broadcast", [request], [output.tensor], [output.finish])
 
     @torch_errors
-    def allgather(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Copies each rank's tensor into a list of all ranks' tensors.
 
         Args:
             outputs: A tensor for each rank, or a list of one such list. Sizes may differ by rank.
-            given: This rank's tensor, or a list of one.
+            inputs: This rank's tensor, or a list of one.
             opts: torch's AllgatherOptions, or None.
 
         Returns:
             The work, whose result are the outputs.
         """
         opts = options_of(opts, c10d.AllgatherOptions)
-        tensor = one_of(given, "all_gather")
+        tensor = one_of(inputs, "all_gather")
         return self._all_gather("all_gather", [(list_of(outputs, "all_gather"), tensor)], opts)
 
     @torch_errors
     def allgather_coalesced(
-        self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
+        self, outputs: Sequence[Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
         """As allgather, for several tensors.
 
         Args:
             outputs: outputs[r] are the tensors of rank r.
-            given: This rank's tensors.
+            inputs: This rank's tensors.
             opts: torch's AllgatherOptions, or None.
 
         Returns:
@@ -153,43 +153,43 @@ class Collectives(Calls):
                 [memory.check(of_rank[index], "all_gather_coalesced") for of_rank in outputs],
                 memory.check(tensor, "all_gather_coalesced"),
             )
-            for index, tensor in enumerate(given)
+            for index, tensor in enumerate(inputs)
         ]
         return self._all_gather("all_gather_coalesced", pairs, opts)
 
     @torch_errors
-    def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+    def all_gather_single(self, output: torch.Tensor, inputs: torch.Tensor, opts: Any = None) -> Work:
         """Copies each rank's tensor into one tensor, by rank.
 
         Args:
-            output: world_size times the elements of `given`.
-            given: This rank's tensor.
+            output: world_size times the elements of `inputs`.
+            inputs: This rank's tensor.
             opts: torch's AllgatherOptions, or None.
 
         Returns:
             The work, whose result is the output.
         """
         opts = options_of(opts, c10d.AllgatherOptions)
-        return self._all_gather_flat("all_gather_single", [(output, given)], opts)
+        return self._all_gather_flat("all_gather_single", [(output, inputs)], opts)
 
     _allgather_base = all_gather_single
 
     @torch_errors
     def all_gather_single_coalesced(
-        self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
         """As all_gather_single, for several pairs of tensors.
 
         Args:
             outputs: Each has world_size times the elements of its input.
-            given: This rank's tensors.
+            inputs: This rank's tensors.
             opts: torch's AllgatherOptions, or None.
 
         Returns:
             The work for all of them.
         """
         opts = options_of(opts, c10d.AllgatherOptions)
-        pairs = list(zip(outputs, given, strict=True))
+        pairs = list(zip(outputs, inputs, strict=True))
         return self._all_gather_flat("all_gather_single_coalesced", pairs, opts)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -198,8 +198,8 @@ class Collectives(Calls):
         self, what: str, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]], opts: Any
     ) -> Work:
         requests, after, result = [], [], []
-        for output, given in pairs:
-            source = memory.buffer_of(memory.plain(memory.check(given, what)))
+        for output, inputs in pairs:
+            source = memory.buffer_of(memory.plain(memory.check(inputs, what)))
             target = memory.Output(memory.check(output, what))
             requests.append(
                 self._call(opts, Communicator.all_gather, source, memory.buffer_of(target.memory))
@@ -212,9 +212,9 @@ class Collectives(Calls):
         self, what: str, pairs: Sequence[tuple[list[torch.Tensor], torch.Tensor]], opts: Any
     ) -> Work:
         requests, after, result = [], [], []
-        for targets, given in pairs:
-            memory.check_one_device([given, *targets], what)
-            source = memory.buffer_of(memory.plain(given))
+        for targets, inputs in pairs:
+            memory.check_one_device([inputs, *targets], what)
+            source = memory.buffer_of(memory.plain(inputs))
             output = memory.Outputs(targets)
             into = memory.buffer_of(output.memory)
             counts = [memory.buffer_of(each).count for each in targets]
@@ -227,12 +227,12 @@ class Collectives(Calls):
         return self._work(what, requests, result, after, "all_gather")
 
     @torch_errors
-    def reduce_scatter(self, outputs: Any, given: Any, opts: Any = None, timeout: Any = None) -> Work:
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None, timeout: Any = None) -> Work:
         """Reduces a list over all ranks and leaves each rank its part.
 
         Args:
             outputs: This rank's tensor, or a list of one.
-            given: A tensor for each rank, or a list of one such list. Sizes may differ by rank.
+            inputs: A tensor for each rank, or a list of one such list. Sizes may differ by rank.
             opts: torch's ReduceScatterOptions, a reduction, or None for SUM.
             timeout: The call's deadline, where it is not in `opts`.
 
@@ -241,7 +241,7 @@ class Collectives(Calls):
         """
         opts = options_of(opts, c10d.ReduceScatterOptions, timeout)
         output = one_of(outputs, "reduce_scatter")
-        parts = list_of(given, "reduce_scatter")
+        parts = list_of(inputs, "reduce_scatter")
         counts = [each.numel() for each in parts]
         return self._reduce_scatter(
             "reduce_scatter", [(output, memory.flattened(parts), counts)], opts
@@ -249,13 +249,13 @@ class Collectives(Calls):
 
     @torch_errors
     def reduce_scatter_single(
-        self, output: torch.Tensor, given: torch.Tensor, opts: Any = None
+        self, output: torch.Tensor, inputs: torch.Tensor, opts: Any = None
     ) -> Work:
         """Reduces one tensor over all ranks and leaves each rank its part.
 
         Args:
             output: This rank's part.
-            given: world_size times the elements of `output`.
+            inputs: world_size times the elements of `output`.
             opts: torch's ReduceScatterOptions, or None for SUM.
 
         Returns:
@@ -263,20 +263,20 @@ class Collectives(Calls):
         """
         opts = options_of(opts, c10d.ReduceScatterOptions)
         return self._reduce_scatter(
-            "reduce_scatter_single", [(output, memory.check(given, "reduce_scatter"), None)], opts
+            "reduce_scatter_single", [(output, memory.check(inputs, "reduce_scatter"), None)], opts
         )
 
     _reduce_scatter_base = reduce_scatter_single
 
     @torch_errors
     def reduce_scatter_single_coalesced(
-        self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
         """As reduce_scatter_single, for several pairs of tensors.
 
         Args:
             outputs: This rank's parts.
-            given: Each has world_size times the elements of its output.
+            inputs: Each has world_size times the elements of its output.
             opts: torch's ReduceScatterOptions, or None for SUM.
 
         Returns:
@@ -286,7 +286,7 @@ class Collectives(Calls):
         what = "reduce_scatter_single_coalesced"
         triples = [
             (output, memory.check(tensor, what), None)
-            for output, tensor in zip(outputs, given, strict=True)
+            for output, tensor in zip(outputs, inputs, strict=True)
         ]
         return self._reduce_scatter(what, triples, opts)
 
@@ -300,8 +300,8 @@ class Collectives(Calls):
     ) -> Work:
         op, scale = reduce_op(opts.reduceOp)
         requests, after, result = [], [], []
-        for output, given, counts in triples:
-            source = memory.Reduction(memory.plain(given), op, scale)
+        for output, inputs, counts in triples:
+            source = memory.Reduction(memory.plain(inputs), op, scale)
             target = memory.Reduction(memory.check(output, what), op, scale)
             whole, own = memory.buffer_of(source.tensor), memory.buffer_of(target.tensor)
             call: Callable[..., Request] = Communicator.reduce_scatter
@@ -315,19 +315,19 @@ class Collectives(Calls):
         return self._work(what, requests, result, after, "reduce_scatter")
 
     @torch_errors
-    def gather(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Copies each rank's tensor to the root's list.
 
         Args:
             outputs: On the root a tensor for each rank, or a list of one such list; else empty.
-            given: This rank's tensor, or a list of one, of as many elements on all ranks.
+            inputs: This rank's tensor, or a list of one, of as many elements on all ranks.
             opts: torch's GatherOptions, which has the root; None: rank 0.
 
         Returns:
             The work, whose result are the root's outputs.
         """
         opts = options_of(opts, c10d.GatherOptions)
-        tensor = one_of(given, "gather")
+        tensor = one_of(inputs, "gather")
         if opts.rootRank != self._rank:
             return self._gather("gather", tensor, None, [], opts)
         targets = list_of(outputs, "gather")
@@ -335,19 +335,19 @@ class Collectives(Calls):
         return self._gather("gather", tensor, memory.Outputs(targets), targets, opts)
 
     @torch_errors
-    def gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+    def gather_single(self, output: torch.Tensor, inputs: torch.Tensor, opts: Any = None) -> Work:
         """Copies each rank's tensor into one tensor of the root, by rank.
 
         Args:
-            output: On the root world_size times the elements of `given`; not looked at elsewhere.
-            given: This rank's tensor.
+            output: On the root world_size times the elements of `inputs`; not looked at elsewhere.
+            inputs: This rank's tensor.
             opts: torch's GatherOptions, which has the root; None: rank 0.
 
         Returns:
             The work, whose result is the root's output.
         """
         opts = options_of(opts, c10d.GatherOptions)
-        tensor = memory.check(given, "gather_single")
+        tensor = memory.check(inputs, "gather_single")
         if opts.rootRank != self._rank:
             return self._gather("gather_single", tensor, None, [], opts)
         target = memory.Output(memory.check(output, "gather_single"))
@@ -358,23 +358,23 @@ class Collectives(Calls):
     def _gather(
         self,
         what: str,
-        given: torch.Tensor,
+        inputs: torch.Tensor,
         output: memory.Output | memory.Outputs | None,
         result: Sequence[torch.Tensor],
         opts: Any,
     ) -> Work:
-        source = memory.buffer_of(memory.plain(given))
+        source = memory.buffer_of(memory.plain(inputs))
         target = None if output is None else memory.buffer_of(output.memory)
         request = self._call(opts, Communicator.gather, source, target, opts.rootRank)
         return self._work(what, [request], result, [] if output is None else [output.finish])
 
     @torch_errors
-    def scatter(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Copies the tensors of the root's list to the ranks.
 
         Args:
             outputs: This rank's tensor, or a list of one.
-            given: On the root a tensor for each rank, or a list of one such list; else empty.
+            inputs: On the root a tensor for each rank, or a list of one such list; else empty.
             opts: torch's ScatterOptions, which has the root; None: rank 0.
 
         Returns:
@@ -384,7 +384,7 @@ class Collectives(Calls):
         output = memory.Output(one_of(outputs, "scatter"))
         source = None
         if opts.rootRank == self._rank:
-            parts = list_of(given, "scatter")
+            parts = list_of(inputs, "scatter")
             expect_equal("scatter", parts, output.tensor, self._world_size)
             source = memory.buffer_of(memory.flattened(parts))
         request = self._call(
@@ -393,19 +393,19 @@ class Collectives(Calls):
         return self._work("scatter", [request], [output.tensor], [output.finish])
 
     @torch_errors
-    def alltoall(self, outputs: Any, given: Any, opts: Any = None) -> Work:
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         """Sends a tensor to each rank and receives one from each. Sizes may differ.
 
         Args:
             outputs: A tensor from each rank.
-            given: A tensor for each rank.
+            inputs: A tensor for each rank.
             opts: torch's AllToAllOptions, or None.
 
         Returns:
             The work, whose result are the outputs.
         """
         opts = options_of(opts, c10d.AllToAllOptions)
-        sources, targets = list_of(given, "all_to_all"), list_of(outputs, "all_to_all")
+        sources, targets = list_of(inputs, "all_to_all"), list_of(outputs, "all_to_all")
         to, back = ([memory.buffer_of(each).count for each in list_] for list_ in (sources, targets))
         source, output = memory.flattened(sources), memory.Outputs(targets)
         return self._all_to_all("all_to_all", source, to, output, back, targets, opts)
@@ -414,7 +414,7 @@ class Collectives(Calls):
     def all_to_all_single(
         self,
         output: torch.Tensor,
-        given: torch.Tensor,
+        inputs: torch.Tensor,
         output_splits: list[int] | None,
         input_splits: list[int] | None,
         opts: Any = None,
@@ -423,7 +423,7 @@ class Collectives(Calls):
 
         Args:
             output: Rows from the ranks, one after the other.
-            given: Rows for the ranks, one after the other.
+            inputs: Rows for the ranks, one after the other.
             output_splits: Rows from each rank; None or empty: as many from all.
             input_splits: Rows for each rank; None or empty: as many for all.
             opts: torch's AllToAllOptions, or None.
@@ -432,7 +432,7 @@ class Collectives(Calls):
             The work, whose result is the output.
         """
         opts = options_of(opts, c10d.AllToAllOptions)
-        source = memory.plain(memory.check(given, "all_to_all_single"))
+        source = memory.plain(memory.check(inputs, "all_to_all_single"))
         target = memory.Output(memory.check(output, "all_to_all_single"))
         to = split_counts(source, input_splits, "input", self._world_size)
         back = split_counts(target.memory, output_splits, "output", self._world_size)
@@ -443,14 +443,14 @@ class Collectives(Calls):
     def _all_to_all(
         self,
         what: str,
-        given: torch.Tensor,
+        inputs: torch.Tensor,
         to: list[int],
         output: memory.Output | memory.Outputs,
         back: list[int],
         result: Sequence[torch.Tensor],
         opts: Any,
     ) -> Work:
-        source, target = memory.buffer_of(given), memory.buffer_of(output.memory)
+        source, target = memory.buffer_of(inputs), memory.buffer_of(output.memory)
         request = self._call(opts, Communicator.all_to_all_counts, source, to, target, back)
         return self._work(what, [request], result, [output.finish])
 
@@ -471,48 +471,48 @@ class Collectives(Calls):
     # --- point to point
 
     @torch_errors
-    def send(self, given: Any, peer: int, tag: int = 0) -> Work:
+    def send(self, inputs: Any, peer: int, tag: int = 0) -> Work:
         """Sends a tensor to a rank, through memory of the host.
 
         Args:
-            given: A tensor, or a list of one.
+            inputs: A tensor, or a list of one.
             peer: The rank that receives it.
             tag: Messages of one tag do not overtake each other.
 
         Returns:
             The work. It may end only when the peer has posted its receive.
         """
-        tensor = one_of(given, "send")
+        tensor = one_of(inputs, "send")
         request = self._call(None, Communicator.send, memory.buffer_of(memory.plain(tensor).cpu()), peer, tag)
         return self._work("send", [request], [tensor], [], None)
 
     @torch_errors
-    def recv(self, given: Any, peer: int, tag: int = 0) -> Work:
+    def recv(self, inputs: Any, peer: int, tag: int = 0) -> Work:
         """Receives a tensor from a rank, through memory of the host.
 
         Args:
-            given: A tensor, or a list of one, of the message's type and size, which is written.
+            inputs: A tensor, or a list of one, of the message's type and size, which is written.
             peer: The rank that sends; below 0: any.
             tag: The message's tag.
 
         Returns:
             The work, whose source_rank() is the sender.
         """
-        output = memory.Received(one_of(given, "recv"))
+        output = memory.Received(one_of(inputs, "recv"))
         request = self._call(None, Communicator.recv, memory.buffer_of(output.memory), peer, tag)
         after = [] if output.direct else [output.finish]  # without one a dropped work takes no thread
         return self._work("recv", [request], [output.tensor], after, None)
 
     @torch_errors
-    def recv_anysource(self, given: Any, tag: int = 0) -> Work:
+    def recv_anysource(self, inputs: Any, tag: int = 0) -> Work:
         """Receives a tensor from whichever rank has sent one.
 
         Args:
-            given: A tensor, or a list of one, of the message's type and size, which is written.
+            inputs: A tensor, or a list of one, of the message's type and size, which is written.
             tag: The message's tag.
 
         Returns:
             The work, whose source_rank() is the sender.
         """
-        work: Work = self.recv(given, -1, tag)
+        work: Work = self.recv(inputs, -1, tag)
         return work

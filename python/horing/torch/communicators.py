@@ -22,7 +22,7 @@ from horing.torch.identity import Identity
 from horing.torch.work import distributed_error
 
 # In which memory a call's tensors are.
-Place = Literal["host", "device"]
+Memory = Literal["host", "device"]
 
 
 class Communicators(Identity):
@@ -51,12 +51,12 @@ class Communicators(Identity):
         global_ranks: Sequence[int],
     ):
         super().__init__(store, rank, size, timeout)
-        self._global_ranks = self._met_ranks = list(global_ranks) or self._global_ranks
+        self._global_ranks = self._rendezvous_ranks = list(global_ranks) or self._global_ranks
         self._lock = threading.RLock()
         if communicator is None:
             what = f"making a group of {size} ranks (all of them with this backend)"
             communicator = self._make_communicator(what, None)
-        self._communicators: dict[Place, Communicator] | None = {"host": communicator}
+        self._communicators: dict[Memory, Communicator] | None = {"host": communicator}
         self._end_in_time(communicator)
 
     def _make_communicator(self, what: str, device: int | None) -> Communicator:
@@ -95,9 +95,9 @@ class Communicators(Identity):
         communicator.end_when(why)
 
     def _named(self) -> None:
-        for place, communicator in (self._communicators or {}).items():
-            told = repr((self._name, self._desc, self._global_ranks, place)).encode()
-            number = int.from_bytes(hashlib.blake2b(told, digest_size=8).digest(), "little")
+        for kind, communicator in (self._communicators or {}).items():
+            reported = repr((self._name, self._desc, self._global_ranks, kind)).encode()
+            number = int.from_bytes(hashlib.blake2b(reported, digest_size=8).digest(), "little")
             communicator.set_name(self.short_name, number or 1)
 
     def _communicator_of(self, device: int | None) -> Communicator:
@@ -133,10 +133,10 @@ class Communicators(Identity):
         """The one for tensors of the host. Raises `DistBackendError` once the group was shut down."""
         return self._communicator("host")
 
-    def _communicator(self, place: Place) -> Communicator:
+    def _communicator(self, kind: Memory) -> Communicator:
         if self._communicators is None:
             raise dist.DistBackendError(f"horing: {self!r} was shut down")
-        return self._communicators[place]
+        return self._communicators[kind]
 
     def abort(self, reason: str | None = None) -> None:
         """Ends every wait on every rank of the group, with the reason. Any thread may call it.
@@ -148,4 +148,4 @@ class Communicators(Identity):
             HoringError: A communicator was closed meanwhile.
         """
         for communicator in list((self._communicators or {}).values()):
-            communicator.abort(reason or f"{self.described()} was aborted")
+            communicator.abort(reason or f"{self.text()} was aborted")

@@ -51,8 +51,8 @@ class Identity(Refused, dist.ProcessGroup):
         self._sequence = 0
         self._labels = threading.local()  # .number, inside labelled()
         self._global_ranks = list(range(size))  # of its ranks
-        # The same of the group whose ranks have met: what was split from it has its processes' numbers.
-        self._met_ranks = self._global_ranks
+        # The same of the group whose ranks have found each other: what was split from it has its processes' numbers.
+        self._rendezvous_ranks = self._global_ranks
 
     def getBackendName(self) -> str:
         """The backend's name.
@@ -148,7 +148,7 @@ class Identity(Refused, dist.ProcessGroup):
         """The group's key-value store.
 
         Returns:
-            The store in which its ranks met.
+            The store in which its ranks found each other.
         """
         return self._store
 
@@ -165,7 +165,7 @@ class Identity(Refused, dist.ProcessGroup):
     def _named(self) -> None:
         """Called when torch has given it another name."""
 
-    def described(self) -> str:
+    def text(self) -> str:
         """How messages name the group: by what it is for, and by the ranks of the job that it has.
 
         Returns:
@@ -173,8 +173,8 @@ class Identity(Refused, dist.ProcessGroup):
         """
         text = f"{self.short_name} (rank {self._rank} of {self._world_size}"
         if self._global_ranks != list(range(self._world_size)):
-            shown = ", ".join(map(str, self._global_ranks[:16]))
-            text += f"; its ranks are global ranks {shown}" + ", ..." * (self._world_size > 16)
+            listed = ", ".join(map(str, self._global_ranks[:16]))
+            text += f"; its ranks are global ranks {listed}" + ", ..." * (self._world_size > 16)
         return text + ")"
 
     def with_global_ranks(self, text: str) -> str:
@@ -188,7 +188,7 @@ class Identity(Refused, dist.ProcessGroup):
         Returns:
             The text with global ranks.
         """
-        text = _PROCESS.sub(functools.partial(_global_name, self._met_ranks), text)
+        text = _PROCESS.sub(functools.partial(_global_name, self._rendezvous_ranks), text)
         return _MEMBER.sub(functools.partial(_global_name, self._global_ranks), text)
 
     @contextlib.contextmanager
@@ -216,7 +216,7 @@ class Identity(Refused, dist.ProcessGroup):
         return number
 
     def __repr__(self) -> str:
-        return f"horing.torch.ProcessGroup({self._name!r}, {self.described()})"
+        return f"horing.torch.ProcessGroup({self._name!r}, {self.text()})"
 
     # --- what torch asks a backend for
 

@@ -1,4 +1,4 @@
-"""The process group that torch.distributed is given: how it begins, splits and ends."""
+"""The process group that torch.distributed is inputs: how it begins, splits and ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProcessGroup(Collectives):
     `torch.distributed.DistBackendError`, here or in the work's wait().
 
     Args:
-        store: The group's key-value store, in which its ranks meet.
+        store: The group's key-value store, in which its ranks find each other.
         rank: This rank's number in the group.
         size: Ranks of the group.
         timeout: Deadline of the rendezvous, and of each operation.
@@ -141,7 +141,7 @@ class ProcessGroup(Collectives):
             communicator=made,
             global_ranks=[self._global_ranks[each] for each in wanted],
         )
-        group._met_ranks = self._met_ranks
+        group._rendezvous_ranks = self._rendezvous_ranks
         group._set_group_name(name)
         group._set_group_desc(group_desc or f"{self._desc}:split:{self._splits}")
         return group

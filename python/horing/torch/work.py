@@ -50,7 +50,7 @@ def distributed_error(
         text = "the timeout has passed: " + text.removeprefix("timeout: ")
     if group is not None:
         text = group.with_global_ranks(text)
-        what = f"{what} of {group.described()}"
+        what = f"{what} of {group.text()}"
         first = first_cause(group, error)
         if first is not None:
             text = f"first {first}; then here: {text}"
@@ -397,7 +397,7 @@ class Work(dist.Work):
         seconds = timeout.total_seconds() if timeout else 0.0
         if not operation.end(seconds if seconds > 0 else None):
             raise dist.DistBackendError(
-                f"horing: {operation.what} of {operation.group.described()} is not complete after {seconds:g} "
+                f"horing: {operation.what} of {operation.group.text()} is not complete after {seconds:g} "
                 "s; it goes on"
             )
         if _waited_for is not None:

@@ -74,7 +74,7 @@ def require_same(
     """
     gathered = gathered_by_rank({"call": call, "error": error and str(error), **fields}, mesh)
     if error is not None:
-        error._paro_told = True  # type: ignore[attr-defined]
+        error._paro_reported = True  # type: ignore[attr-defined]
         raise error
     failed: dict[str, list[int]] = {}
     for rank, theirs in gathered.items():
@@ -87,8 +87,8 @@ def require_same(
         for rank, theirs in gathered.items():
             values.setdefault(str(theirs.get(field, "not given")), []).append(rank)
         if len(values) > 1:
-            told = "; ".join(f"{value} on {ranks_text(ranks)}" for value, ranks in values.items())
-            raise MismatchError(f"{call}: ranks have different values of {field}: {told}")
+            reported = "; ".join(f"{value} on {ranks_text(ranks)}" for value, ranks in values.items())
+            raise MismatchError(f"{call}: ranks have different values of {field}: {reported}")
 
 
 @contextlib.contextmanager

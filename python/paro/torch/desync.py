@@ -189,7 +189,7 @@ class Usage:
         except dist.DistBackendError as error:
             if self._inside is None or not isinstance(error.__cause__, CollectiveMismatch):
                 raise
-            text = self._first_difference(self._told_through_store(self._inside))
+            text = self._first_difference(self._calls_through_store(self._inside))
             if not text:
                 raise
             text = f"{_DIFFERENT}{text}. {ADVICE}"
@@ -199,25 +199,25 @@ class Usage:
                 self.between.abort(text)  # other groups wait there
             raise MismatchError(f"{text}. The collective: {error}") from error
 
-    def _told_through_store(self, group: Any) -> dict[int, list[Call]]:
+    def _calls_through_store(self, group: Any) -> dict[int, list[Call]]:
         store, rank = PrefixStore("paro calls of units", group.get_group_store()), dist.get_rank()
         store.set(str(rank), json.dumps([astuple(call) for call in self.calls]))
-        told = {rank: self.calls}
+        reported = {rank: self.calls}
         with contextlib.suppress(RuntimeError):  # who is missing is left out
             for other in dist.get_process_group_ranks(group):
                 store.wait([str(other)], _TELLING)
-                told[other] = [Call(*each) for each in json.loads(store.get(str(other)))]
-        return told
+                reported[other] = [Call(*each) for each in json.loads(store.get(str(other)))]
+        return reported
 
     def _different_factors(self, by_rank: dict[int, dict[int, float | None]]) -> str:
         for unit in self._modules:
-            given: dict[str, list[int]] = {}
+            ranks_of: dict[str, list[int]] = {}
             for rank, factors in by_rank.items():
-                given.setdefault("none" if factors[unit] is None else str(factors[unit]), []).append(rank)
-            if len(given) > 1:
-                told = "; ".join(f"{factor} on {ranks_text(ranks)}" for factor, ranks in given.items())
+                ranks_of.setdefault("none" if factors[unit] is None else str(factors[unit]), []).append(rank)
+            if len(ranks_of) > 1:
+                reported = "; ".join(f"{factor} on {ranks_text(ranks)}" for factor, ranks in ranks_of.items())
                 name = self._units[unit]
-                return f"ranks have different factors of set_gradient_divide_factor for unit {name}: {told}"
+                return f"ranks have different factors of set_gradient_divide_factor for unit {name}: {reported}"
         return ""
 
     def _difference(self, by_rank: dict[int, list[Call]]) -> str:

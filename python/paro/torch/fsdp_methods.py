@@ -214,12 +214,12 @@ def options_for_fsdp2(strategy: Strategy, options: FSDPOptions) -> FSDPOptions:
     Raises:
         ValueError: Later, when FSDP2 asks for a placement that the strategy cannot have.
     """
-    place = options.get("shard_placement_fn")
-    if place is None or not strategy.splits_shards:
+    placement_of = options.get("shard_placement_fn")
+    if placement_of is None or not strategy.splits_shards:
         return options
 
     def placed(parameter: nn.Parameter) -> Any:
-        found = place(parameter)
+        found = placement_of(parameter)
         if found is not None and not isinstance(found, Shard):
             raise ValueError(
                 f"fully_shard: shard_placement_fn gave a {type(found).__name__}; under strategy {strategy} all "

@@ -157,8 +157,8 @@ def _note_reduction(group: Any, offset: int, reduces: Callable[[int, bool], None
         if not hasattr(each, "_unsharded_param"):
             continue
         gathered = each._unsharded_param
-        given = each.unsharded_accumulated_grad is not None or gathered.grad is not None
-        if given or (unused_too and gathered.requires_grad):
+        has_gradient = each.unsharded_accumulated_grad is not None or gathered.grad is not None
+        if has_gradient or (unused_too and gathered.requires_grad):
             bits |= 1 << (offset + index)
     if bits:
         reduces(bits, bool(group.all_reduce_grads))

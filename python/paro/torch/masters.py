@@ -85,9 +85,9 @@ class UnitMasters:
 
     def follow_model(self) -> None:
         """From now on takes gradients as backward passes complete them, and parameters that load_state_dict writes."""
-        places = {id(piece.parameter): index for index, piece in enumerate(self.layout.pieces)}
+        index_of = {id(piece.parameter): index for index, piece in enumerate(self.layout.pieces)}
         for module in (each for of in self.unit.modules for each in of.modules()):
-            own = [places[id(p)] for p in module.parameters(recurse=False) if id(p) in places]
+            own = [index_of[id(p)] for p in module.parameters(recurse=False) if id(p) in index_of]
             if own:  # it may be loaded without the rest of its unit
                 register: Any = module.register_load_state_dict_post_hook
                 register(lambda *_, own=own: self.take_parameters(own))

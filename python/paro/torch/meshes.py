@@ -104,8 +104,8 @@ def shard_mesh(mesh: DeviceMesh, strategy: Strategy) -> DeviceMesh:
     key = (strategy.shards, strategy.splits_shards)
     if key not in agreed:
         _check(mesh, strategy)
-        told = {"strategy": str(strategy), "mesh": mesh.mesh.tolist()}
-        require_same(told, "fully_shard", mesh)
+        compared = {"strategy": str(strategy), "mesh": mesh.mesh.tolist()}
+        require_same(compared, "fully_shard", mesh)
         # All ranks are replicas of shards of one rank.
         alone = strategy.shards is Scope.N
         agreed[key] = _mesh_of_all(mesh.device_type, (mesh.size(), 1)) if alone else None

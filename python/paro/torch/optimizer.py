@@ -121,8 +121,8 @@ def _groups_of(params: Iterable[Any], known: set[int]) -> list[dict[str, Any]]:
     """
     if isinstance(params, torch.Tensor):
         raise TypeError("paro.torch.Optimizer: params is one tensor; give a list of them, or of groups")
-    given = list(params)
-    groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+    parameters = list(params)
+    groups = parameters if parameters and isinstance(parameters[0], dict) else [{"params": parameters}]
     found = []
     for group in groups:
         of = group["params"]
@@ -150,7 +150,7 @@ def _options_of(options: dict[str, Any], where: str) -> dict[str, Any]:
     }
 
 
-def _described_groups(
+def _groups_text(
     groups: list[dict[str, Any]], managed: list[list[tuple[str, nn.Parameter]]]
 ) -> dict[str, Any]:
     names = {id(parameter): name for unit in managed for name, parameter in unit}
@@ -162,7 +162,7 @@ def _described_groups(
     return fields
 
 
-def _described(
+def _settings_text(
     kind: type[torch.optim.Optimizer], units: list[Unit], managed: list[list[tuple[str, nn.Parameter]]]
 ) -> dict[str, Any]:
     """What must be the same on all ranks."""
@@ -179,7 +179,7 @@ def _described(
 
 
 @dataclass(frozen=True)
-class Place:
+class MasterRange:
     """Where a master lies in its shard.
 
     Attributes:
@@ -241,17 +241,17 @@ class Optimizer(torch.optim.Optimizer):
             groups = _groups_of(known if params is None else params, {id(p) for p in known})
         except (TypeError, ValueError) as refused:
             error = refused
-        told = {
-            **_described(kind, self.units, managed),
+        compared = {
+            **_settings_text(kind, self.units, managed),
             **_options_of(defaults, ""),
-            **_described_groups(groups, managed),
+            **_groups_text(groups, managed),
         }
-        require_same(told, "paro.torch.Optimizer", self.units[0].mesh, error)
+        require_same(compared, "paro.torch.Optimizer", self.units[0].mesh, error)
         name_units(model, self.units)
         self.unit_masters: list[UnitMasters] = []
         # What the optimizer works on, by the parameter that the model has.
         self._of: dict[int, nn.Parameter] = {}
-        self._places: dict[int, Place] = {}
+        self._ranges: dict[int, MasterRange] = {}
         self.names: dict[int, str] = {}  # of parameters and of their masters
         for unit, parameters in zip(self.units, managed, strict=True):
             self._take(unit, list(trainable(parameters)))
@@ -279,8 +279,8 @@ class Optimizer(torch.optim.Optimizer):
             self.unit_masters.append(made)
             masters = made.masters
             for piece, master in zip(made.layout.pieces, masters, strict=True):
-                place = Place(master, piece.range_of(made.row)[0], made.group)
-                self._places[id(piece.parameter)] = place
+                master_range = MasterRange(master, piece.range_of(made.row)[0], made.group)
+                self._ranges[id(piece.parameter)] = master_range
         for (name, parameter), master in zip(parameters, masters, strict=True):
             self._of[id(parameter)] = master
             self.names[id(parameter)] = self.names[id(master)] = name
@@ -510,7 +510,7 @@ class Optimizer(torch.optim.Optimizer):
         """
         return self._of[id(parameter)]
 
-    def place_of(self, parameter: nn.Parameter) -> Place | None:
+    def range_of_parameter(self, parameter: nn.Parameter) -> MasterRange | None:
         """Where a master apart from the parameter lies.
 
         Args:
@@ -519,7 +519,7 @@ class Optimizer(torch.optim.Optimizer):
         Returns:
             None where parameter and master are the same.
         """
-        return self._places.get(id(parameter))
+        return self._ranges.get(id(parameter))
 
     def split_group_of(self, parameter: nn.Parameter) -> dist.ProcessGroup | None:
         """The ranks that hold the same shard and split the optimizer's part of it.
@@ -530,8 +530,8 @@ class Optimizer(torch.optim.Optimizer):
         Returns:
             Their group; None: nobody splits it.
         """
-        place = self.place_of(parameter)
-        return place.group if place is not None else None
+        master_range = self.range_of_parameter(parameter)
+        return master_range.group if master_range is not None else None
 
 
 # The optimizer of each model's passes. Nothing in it keeps one alive.

@@ -113,9 +113,9 @@ def measure_links(mesh: DeviceMesh) -> Links:
         ValueError: The mesh has not two dimensions with names.
         MismatchError: Ranks have different meshes, or another rank has an error.
     """
-    with checked_together("measure_links") as told:
+    with checked_together("measure_links") as compared:
         check_dimensions(mesh, "measure_links")
-        told["mesh"] = mesh.mesh.shape
+        compared["mesh"] = mesh.mesh.shape
     assert mesh.mesh_dim_names is not None
     inter, intra = (mesh[name] for name in mesh.mesh_dim_names)
     rates = [_bytes_per_second(each) for each in (intra, inter)]
@@ -184,14 +184,14 @@ def choose_strategy(
         RuntimeError: The planner cannot be run, or no strategy fits into the memory.
         MismatchError: Ranks have different arguments, or another rank has an error.
     """
-    with checked_together("choose_strategy") as told:
+    with checked_together("choose_strategy") as compared:
         check_dimensions(mesh, "choose_strategy")
-        told["mesh"] = mesh.mesh.shape
-        told["model"] = of_model = _of_model(model, layers)
-        told["memory_bytes"] = _number("memory_bytes", memory_bytes, 1) if memory_bytes is not None else None
-        told["accumulation"] = _number("accumulation", accumulation, 1)
-        told["layers"] = _number("layers", layers, 1)
-        told["bytes_per_parameter"] = states = bytes_per_parameter or _bytes_of(model)
+        compared["mesh"] = mesh.mesh.shape
+        compared["model"] = of_model = _of_model(model, layers)
+        compared["memory_bytes"] = _number("memory_bytes", memory_bytes, 1) if memory_bytes is not None else None
+        compared["accumulation"] = _number("accumulation", accumulation, 1)
+        compared["layers"] = _number("layers", layers, 1)
+        compared["bytes_per_parameter"] = states = bytes_per_parameter or _bytes_of(model)
         arguments = [
             *of_model, "--bytes", ",".join(f"{_number('bytes_per_parameter', each, 0):.9g}" for each in states),
             "--nodes", str(mesh.size(0)), "--ranks-per-node", str(mesh.size(1)), "--nics", str(mesh.size(1)),
@@ -204,7 +204,7 @@ def choose_strategy(
     links = measure_links(mesh)
     answer: list[Any] = [None]
     if dist.get_rank() == 0:
-        answer[0] = _asked(links, [*arguments_of(links, mesh.device_type), *arguments])
+        answer[0] = _requested(links, [*arguments_of(links, mesh.device_type), *arguments])
     dist.broadcast_object_list(answer, 0)
     if isinstance(answer[0], str):
         raise RuntimeError(answer[0])
@@ -238,7 +238,7 @@ def _bytes_of(model: nn.Module) -> tuple[float, float, float]:
     return parameter, gradient, optimizer
 
 
-def _asked(links: Links, arguments: list[str]) -> tuple[str, str] | str:
+def _requested(links: Links, arguments: list[str]) -> tuple[str, str] | str:
     """(strategy, why), or an error for all ranks."""
     try:
         done = subprocess.run(

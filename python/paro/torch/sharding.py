@@ -109,10 +109,10 @@ def fully_shard(
         MismatchError: Ranks were given different things, or another rank has an error.
     """
     modules = module if isinstance(module, list) else [module]
-    with checked_together("fully_shard", mesh) as told:
-        told["strategy"] = chosen = strategy_of(strategy)
-        told["modules"] = [type(each).__name__ for each in modules]
-        told["reshard_after_forward"] = reshard_after_forward
+    with checked_together("fully_shard", mesh) as compared:
+        compared["strategy"] = chosen = strategy_of(strategy)
+        compared["modules"] = [type(each).__name__ for each in modules]
+        compared["reshard_after_forward"] = reshard_after_forward
         check_reshard_after_forward(chosen, reshard_after_forward, "fully_shard")
         _check(modules, mesh, chosen, options)
         if mesh is None:
@@ -127,7 +127,7 @@ def fully_shard(
         )
         if options.get("shard_placement_fn") is not None:
             own = (parameter for each in modules for parameter in each.parameters())
-            told["placements"] = [str(each.placements) for each in own if isinstance(each, DTensor)]
+            compared["placements"] = [str(each.placements) for each in own if isinstance(each, DTensor)]
     unit = Unit(modules, mesh, chosen, policy, options.get("ignored_params") or set())
     check = torch.compiler.disable(unit.check_optimizer)  # type: ignore[no-untyped-call]
     mark(unit)

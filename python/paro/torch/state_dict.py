@@ -18,13 +18,13 @@ StateDict = dict[str, Any]
 
 def _of_master(optimizer: Optimizer, parameter: nn.Parameter, tensor: torch.Tensor) -> torch.Tensor:
     """A tensor that has an element for each of the master's, as the part of the whole that it is."""
-    place = optimizer.place_of(parameter)
-    if place is None or tensor.shape != place.master.shape:
+    master_range = optimizer.range_of_parameter(parameter)
+    if master_range is None or tensor.shape != master_range.master.shape:
         return tensor
     assert isinstance(parameter, DTensor)
     chunks: Any = parameter.__create_chunk_list__()  # type: ignore[no-untyped-call]
     box = (tuple(chunks[0].offsets), tuple(chunks[0].sizes))
-    return TensorPieces(tensor.detach(), tuple(parameter.shape), box, place.first)
+    return TensorPieces(tensor.detach(), tuple(parameter.shape), box, master_range.first)
 
 
 def _model_state(model: nn.Module, optimizer: Optimizer) -> StateDict:

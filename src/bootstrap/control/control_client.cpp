@@ -32,7 +32,7 @@ ControlClient::ControlClient(const Rendezvous& rendezvous, Fd fd, std::string lo
     : rendezvous_(rendezvous),
       local_address_(std::move(local_address)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      channel_(std::move(fd)) {}
+      connection_(std::move(fd)) {}
 
 Result<std::unique_ptr<ControlClient>> ControlClient::create(
     const Rendezvous& rendezvous,
@@ -68,7 +68,7 @@ ControlClient::~ControlClient() {
   }
   if (connected_) {
     if (!coordinator_left_) {
-      channel_.queue(wire::Type::kGoodbye);
+      connection_.queue(wire::Type::kGoodbye);
     }
     const Deadline end = deadline_after(kGoodbyeTime);
     bool open = true;
@@ -76,16 +76,16 @@ ControlClient::~ControlClient() {
     // Until the coordinator has closed too: a close with unread input would be a reset, which can
     // overtake the goodbye.
     while (open && !passed(end)) {
-      open = channel_.send_some().ok();
-      if (open && !ended && !channel_.has_output()) {
-        channel_.end_output();
+      open = connection_.send_some().ok();
+      if (open && !ended && !connection_.has_output()) {
+        connection_.end_output();
         ended = true;
       }
-      pollfd entry{.fd = channel_.fd(),
+      pollfd entry{.fd = connection_.fd(),
                    .events = static_cast<short>(ended ? POLLIN : POLLIN | POLLOUT),
                    .revents = 0};
       ::poll(&entry, 1, poll_ms(end));
-      const auto more = channel_.read_some();
+      const auto more = connection_.read_some();
       open = open && more.ok() && *more;
     }
   }
@@ -94,25 +94,26 @@ ControlClient::~ControlClient() {
 
 Result<std::optional<wire::Message>> ControlClient::receive(Deadline deadline) {
   while (true) {
-    HORING_ASSIGN(auto message, channel_.next());
+    HORING_ASSIGN(auto message, connection_.next());
     if (message.has_value()) {
       return message;
     }
     // What is there when the deadline passes still counts: this process may have been stopped.
     const bool last = passed(deadline);
-    pollfd entry{.fd = channel_.fd(), .events = POLLIN, .revents = 0};
+    pollfd entry{.fd = connection_.fd(), .events = POLLIN, .revents = 0};
     ::poll(&entry, 1, poll_ms(deadline));
-    HORING_ASSIGN(const bool open, channel_.read_some());
+    HORING_ASSIGN(const bool open, connection_.read_some());
     if (open && !last) {
       continue;
     }
-    HORING_ASSIGN(message, channel_.next());
+    HORING_ASSIGN(message, connection_.next());
     if (message.has_value() || open) {
       return message;
     }
     connected_ = false;
-    return Status(StatusCode::kPeerLost,
-                  "rank 0 closed the connection before all ranks had met; see its output");
+    return Status(
+        StatusCode::kPeerLost,
+        "rank 0 closed the connection before all ranks had found each other; see its output");
   }
 }
 
@@ -177,8 +178,8 @@ void ControlClient::turn() {
   entries[0] = {.fd = wake_.get(), .events = POLLIN, .revents = 0};
   {
     const Lock lock(mutex_);
-    const bool output = connected_ && channel_.has_output();
-    entries[1] = {.fd = connected_ ? channel_.fd() : -1,
+    const bool output = connected_ && connection_.has_output();
+    entries[1] = {.fd = connected_ ? connection_.fd() : -1,
                   .events = static_cast<short>(POLLIN | (output ? POLLOUT : 0)),
                   .revents = 0};
   }
@@ -192,7 +193,7 @@ void ControlClient::turn() {
   }
   if ((entries[1].revents & POLLOUT) != 0) {
     const Lock lock(mutex_);
-    (void)channel_.send_some();  // an error shows when reading
+    (void)connection_.send_some();  // an error shows when reading
   }
   if (entries[1].revents != 0) {
     read_input();
@@ -204,9 +205,9 @@ void ControlClient::turn() {
 }
 
 void ControlClient::read_input() {
-  const Result<bool> open = channel_.read_some();
+  const Result<bool> open = connection_.read_some();
   while (true) {
-    const auto message = channel_.next();
+    const auto message = connection_.next();
     if (!message.ok()) {
       coordinator_closed(message.status().message());
       return;
@@ -225,7 +226,7 @@ void ControlClient::read_input() {
 
 void ControlClient::handle(const wire::Message& message) {
   switch (message.header.type) {
-    case wire::Type::kDeparted: {
+    case wire::Type::kLeaveNotice: {
       auto leave_notice = wire::decode<LeaveNotice>(message.body);
       if (!leave_notice.ok()) {
         settle(kWholeJob, leave_notice.status());
@@ -249,9 +250,9 @@ void ControlClient::handle(const wire::Message& message) {
     case wire::Type::kGatherFailed: {
       const Lock lock(mutex_);
       // A call that gave up meanwhile is no longer there.
-      const auto place = gathers_.find(message.header.id);
-      if (place != gathers_.end()) {
-        take_part(place->second, message);
+      const auto entry = gathers_.find(message.header.id);
+      if (entry != gathers_.end()) {
+        take_part(entry->second, message);
       }
       return;
     }
@@ -268,8 +269,8 @@ void ControlClient::handle(const wire::Message& message) {
       // It hears everybody out before it decides and closes: this says that no more will come.
       const Lock lock(mutex_);
       coordinator_left_ = true;
-      channel_.queue(wire::Type::kGoodbye);
-      (void)channel_.send_some();
+      connection_.queue(wire::Type::kGoodbye);
+      (void)connection_.send_some();
       return;
     }
     default:
@@ -279,23 +280,23 @@ void ControlClient::handle(const wire::Message& message) {
 }
 
 void ControlClient::answer_query(uint64_t id) {
-  std::function<std::vector<RankState>()> describe;
+  std::function<std::vector<RankState>()> claim_text;
   {
     const Lock lock(mutex_);
     if (callbacks_.has_value()) {
-      describe = callbacks_->describe_state;
+      claim_text = callbacks_->state_of;
     }
   }
-  const std::vector<RankState> states = describe ? describe() : std::vector<RankState>();
+  const std::vector<RankState> states = claim_text ? claim_text() : std::vector<RankState>();
   const Lock lock(mutex_);
-  channel_.queue(wire::Type::kStates, id, ControlConnection::body_of(wire::encode(states)));
-  (void)channel_.send_some();
+  connection_.queue(wire::Type::kStates, id, ControlConnection::body_of(wire::encode(states)));
+  (void)connection_.send_some();
 }
 
 void ControlClient::coordinator_closed(const std::string& how) {
   const Lock lock(mutex_);
   connected_ = false;
-  channel_.end_output();  // a coordinator that leaves waits for this
+  connection_.end_output();  // a coordinator that leaves waits for this
   if (coordinator_left_) {
     coordinator_end_ = welcome_.coordinator + " has left: it destroyed its communicator";
   } else {
@@ -316,15 +317,15 @@ void ControlClient::coordinator_closed(const std::string& how) {
 }
 
 bool ControlClient::settled(uint64_t communicator) const {
-  const auto place = joined_.find(communicator);
-  return job_decision_.has_value() || (place != joined_.end() && place->second.cause.has_value());
+  const auto entry = joined_.find(communicator);
+  return job_decision_.has_value() || (entry != joined_.end() && entry->second.cause.has_value());
 }
 
 void ControlClient::settle(uint64_t communicator, Status cause, bool unanswered) {
   const Lock lock(mutex_);
   reported_.erase(communicator);
-  const auto place = joined_.find(communicator);
-  if (settled(communicator) || (communicator != kWholeJob && place == joined_.end())) {
+  const auto entry = joined_.find(communicator);
+  if (settled(communicator) || (communicator != kWholeJob && entry == joined_.end())) {
     return;  // or this rank has left it meanwhile
   }
   if (communicator == kWholeJob) {
@@ -332,8 +333,8 @@ void ControlClient::settle(uint64_t communicator, Status cause, bool unanswered)
     job_decision_ = cause;
     reported_.clear();
   } else {
-    place->second.cause = cause;
-    end_gathers_now(place->second.tag_end, cause);
+    entry->second.cause = cause;
+    end_gathers_now(entry->second.tag_end, cause);
   }
   decisions_.push_back(
       {.cause = std::move(cause), .communicator = communicator, .unanswered = unanswered});
@@ -384,7 +385,7 @@ void ControlClient::deliver() {
     leave_notices.swap(leave_notices_);
     tell_question = callbacks_->on_call_question;
     questions.swap(questions_);
-    if (!connected_ && !std::exchange(coordinator_end_told_, true)) {
+    if (!connected_ && !std::exchange(coordinator_end_reported_, true)) {
       tell_end = callbacks_->on_coordinator_end;
     }
   }
@@ -420,8 +421,8 @@ void ControlClient::join(const Membership& membership, std::string_view tag_end)
   const Lock lock(mutex_);
   joined_.emplace(membership.communicator, Joined{.tag_end = std::string(tag_end), .cause = {}});
   if (connected_ && !coordinator_left_) {
-    channel_.queue(wire::Type::kJoined, 0, ControlConnection::body_of(wire::encode(membership)));
-    (void)channel_.send_some();
+    connection_.queue(wire::Type::kJoined, 0, ControlConnection::body_of(wire::encode(membership)));
+    (void)connection_.send_some();
   }
 }
 
@@ -430,8 +431,8 @@ void ControlClient::release(uint64_t communicator) {
   joined_.erase(communicator);
   reported_.erase(communicator);
   if (connected_ && !coordinator_left_) {
-    channel_.queue(wire::Type::kReleased, communicator);
-    (void)channel_.send_some();
+    connection_.queue(wire::Type::kReleased, communicator);
+    (void)connection_.send_some();
   }
 }
 
@@ -448,8 +449,8 @@ void ControlClient::report(const FailureReport& failure) {
       reported_.emplace(failure.communicator, Reported{.failure = failure, .answer_due = due});
     }
     if (connected_ && !coordinator_left_) {
-      channel_.queue(wire::Type::kReport, 0, ControlConnection::body_of(wire::encode(failure)));
-      (void)channel_.send_some();
+      connection_.queue(wire::Type::kReport, 0, ControlConnection::body_of(wire::encode(failure)));
+      (void)connection_.send_some();
     }
   }
   wake();
@@ -460,9 +461,10 @@ void ControlClient::ask(const CallQuestion& question) {
   if (settled(question.communicator) || !connected_ || coordinator_left_) {
     return;
   }
-  channel_.queue(wire::Type::kCallQuestion, 0, ControlConnection::body_of(wire::encode(question)));
-  (void)channel_.send_some();
-  if (channel_.has_output()) {
+  connection_.queue(
+      wire::Type::kCallQuestion, 0, ControlConnection::body_of(wire::encode(question)));
+  (void)connection_.send_some();
+  if (connection_.has_output()) {
     wake();
   }
 }
@@ -473,9 +475,10 @@ void ControlClient::leave(const LeaveNotice& leave_notice) {
   if (settled(leave_notice.communicator) || !connected_ || coordinator_left_) {
     return;
   }
-  channel_.queue(wire::Type::kLeaving, 0, ControlConnection::body_of(wire::encode(leave_notice)));
-  (void)channel_.send_some();
-  if (channel_.has_output()) {
+  connection_.queue(
+      wire::Type::kLeaving, 0, ControlConnection::body_of(wire::encode(leave_notice)));
+  (void)connection_.send_some();
+  if (connection_.has_output()) {
     wake();
   }
 }

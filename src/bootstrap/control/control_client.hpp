@@ -108,7 +108,7 @@ class ControlClient final : public ControlPlane {
   std::condition_variable changed_;
   // Guarded by mutex_ from here on. The thread that reads uses the channel's input without it:
   // nobody else does.
-  ControlConnection channel_;
+  ControlConnection connection_;
   std::map<uint64_t, Gather> gathers_;
   uint64_t next_id_ = 1;
   std::map<std::string, Status> ended_tags_;  // how tags end that no gather can complete under
@@ -129,7 +129,7 @@ class ControlClient final : public ControlPlane {
   std::map<uint64_t, Reported> reported_;  // by communicator: the first, until a decision comes
   bool connected_ = true;
   std::string coordinator_end_;  // why it is connected no more: "rank 0 (...) has left"
-  bool coordinator_end_told_ = false;
+  bool coordinator_end_reported_ = false;
   bool coordinator_left_ = false;
   bool stop_ = false;
 

@@ -41,7 +41,7 @@ Status check_rendezvous(const Rendezvous& rendezvous) {
                    ") cannot be: ranks are 0 to world size - 1, at most 65536");
   }
   if (rendezvous.world_size > 1 && rendezvous.address.empty()) {
-    return invalid("no place to meet is known for " + std::to_string(rendezvous.world_size) +
+    return invalid("no rendezvous is known for " + std::to_string(rendezvous.world_size) +
                    " ranks (from " + source +
                    "); set HORING_RENDEZVOUS=tcp://HOST:PORT with rank 0's host, or file:///PATH");
   }
@@ -63,11 +63,11 @@ Result<RendezvousListeners> listeners_of(const Rendezvous& rendezvous,
   if (brought.empty() && rendezvous.world_size == 1) {
     return RendezvousListeners{};
   }
-  HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
+  HORING_ASSIGN(const RendezvousEndpoint entry, parse_rendezvous_endpoint(rendezvous.address));
   if (!brought.empty()) {
-    return RendezvousListeners{std::move(brought), rendezvous.address, place.tcp.host, {}};
+    return RendezvousListeners{std::move(brought), rendezvous.address, entry.tcp.host, {}};
   }
-  return listen_for_rendezvous(place, key, rendezvous.job);
+  return listen_for_rendezvous(entry, key, rendezvous.job);
 }
 
 }  // namespace
@@ -133,10 +133,10 @@ Result<std::unique_ptr<ControlPlane>> ControlPlane::create(const Rendezvous& ren
     HORING_ASSIGN(auto listening, listeners_of(rendezvous, *key, std::move(listeners)));
     return open_rendezvous(rendezvous, std::move(key), deadline, std::move(listening));
   }
-  HORING_ASSIGN(const RendezvousEndpoint place, parse_rendezvous_endpoint(rendezvous.address));
+  HORING_ASSIGN(const RendezvousEndpoint entry, parse_rendezvous_endpoint(rendezvous.address));
   HORING_ASSIGN(
       KeyedPlane joined,
-      join_rendezvous(rendezvous, lookup_at(place, std::move(key), rendezvous.job), deadline));
+      join_rendezvous(rendezvous, lookup_at(entry, std::move(key), rendezvous.job), deadline));
   return std::move(joined.plane);
 }
 

@@ -27,7 +27,7 @@ class ControlPlane {
   struct Callbacks {
     // All run on the control plane's thread and must not block for long.
     std::function<void(const FailureDecision&)> on_decision;         // once for each communicator
-    std::function<std::vector<RankState>()> describe_state;          // asked for a stall report
+    std::function<std::vector<RankState>()> state_of;                // asked for a stall report
     std::function<void(const LeaveNotice&)> on_leave_notice = {};    // of another rank
     std::function<void(const CallQuestion&)> on_call_question = {};  // likewise
     // Rank 0 has left or is gone: after the decisions and leave notices that it has sent, nobody
@@ -35,7 +35,7 @@ class ControlPlane {
     std::function<void()> on_coordinator_end = {};
   };
 
-  // Collective. Meets all ranks before the deadline (rank 0 listens), proves the key both ways,
+  // Collective. Joins all ranks before the deadline (rank 0 listens), proves the key both ways,
   // refuses other versions, worlds and duplicate ranks with a message that names them. Rank 0 may
   // bring sockets that listen at the rendezvous' address already.
   [[nodiscard]] static Result<std::unique_ptr<ControlPlane>> create(

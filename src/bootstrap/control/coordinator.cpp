@@ -2,7 +2,7 @@
 // descriptor, through which the destructor tells it to stop: there is no lock because nothing is
 // shared.
 //
-// Its life: meet (coordinator_rendezvous.cpp: admit ranks until all are here or the earliest
+// Its life: rendezvous (coordinator_rendezvous.cpp: admit ranks until all are here or the earliest
 // deadline of any rank passes), serve (all-gathers, reports, ranks that go), announce the shutdown.
 #include "bootstrap/control/coordinator.hpp"
 
@@ -220,7 +220,7 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
     case wire::Type::kLeaving: {
       HORING_ASSIGN(LeaveNotice leave_notice, wire::decode<LeaveNotice>(message.body));
       leave_notice.rank = GlobalRank(rank);  // whoever it says it is
-      leave_notice.name = rendezvous_ranks_.name_of(rank);
+      leave_notice.name = rendezvous_ranks_.to_string(rank);
       job_->passed_on.leave(std::move(leave_notice), Clock::now());
       return {};
     }
@@ -256,7 +256,7 @@ void Coordinator::drop(uint32_t rank) {
 
 void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   drop(rank);
-  const std::string name = rendezvous_ranks_.name_of(rank);
+  const std::string name = rendezvous_ranks_.to_string(rank);
   if (rendezvous_ && !called_off_.has_value() && how.empty() && !rendezvous_ranks_.gave_up(rank)) {
     rendezvous_ranks_.note_lost(rank);
   }
@@ -289,7 +289,7 @@ void Coordinator::end_gathers_of_left() {
     gathers_.end_of(
         rank,
         Status(StatusCode::kPeerLost,
-               rendezvous_ranks_.name_of(rank) + " has left: it destroyed its communicator"));
+               rendezvous_ranks_.to_string(rank) + " has left: it destroyed its communicator"));
   }
 }
 

@@ -35,7 +35,7 @@ class Coordinator {
     wire::RankClaim own;  // and who it is
     std::string address;  // where the others reach it, for messages
     uint64_t job_id = 0;
-    Deadline deadline;               // for all ranks to meet
+    Deadline deadline;               // for all ranks to find each other
     std::function<void()> on_ended;  // once, when the rendezvous is over, well or not
   };
 
@@ -54,7 +54,7 @@ class Coordinator {
     bool unread = false;          // some of what came from it is left for the next turn
     bool shutdown_heard = false;  // it reports nothing any more
   };
-  // Once all have met.
+  // Once all have joined.
   struct Job {
     Job(PeerConnections& peers, std::vector<std::string> names)
         : failures(std::move(names)), passed_on(peers, failures) {}

@@ -1,4 +1,5 @@
-// How the ranks meet: who may enter, when all are here, and what is said when they will not be.
+// How the ranks find each other: who may enter, when all are here, and what is said when they will
+// not be.
 #include <fcntl.h>
 #include <sys/epoll.h>
 
@@ -99,7 +100,7 @@ void Coordinator::finish_rendezvous() {
   connections_.send_to_all(wire::Type::kWelcome,
                            ControlConnection::body_of(wire::encode(
                                wire::Welcome{.job_id = setup_.job_id,
-                                             .coordinator = RendezvousRanks::name_of(setup_.own),
+                                             .coordinator = RendezvousRanks::to_string(setup_.own),
                                              .coordinator_address = address_})));
 }
 
@@ -121,9 +122,9 @@ void Coordinator::fail_rendezvous(Deadline now) {
 }
 
 void Coordinator::turn_away(Fd fd, const Status& why) const {
-  ControlConnection channel(std::move(fd));
-  channel.queue(wire::Type::kRefusal, 0, ControlConnection::outcome_body(why));
-  (void)channel.send_some();  // a fresh socket's buffer takes it
+  ControlConnection connection(std::move(fd));
+  connection.queue(wire::Type::kRefusal, 0, ControlConnection::outcome_body(why));
+  (void)connection.send_some();  // a fresh socket's buffer takes it
 }
 
 // Ranks that have connected and were not let in know nothing: they would wait, and then look for a

@@ -94,7 +94,7 @@ Status GatherTable::check_held(const wire::Contribution& contribution, uint32_t 
                  std::to_string(kMaxHeldBytes >> 20U) + " MiB; make fewer communicators at a time");
 }
 
-GatherTable::Place GatherTable::find(const wire::Contribution& contribution, uint32_t rank) {
+GatherTable::Entry GatherTable::find(const wire::Contribution& contribution, uint32_t rank) {
   return std::find_if(gathers_.begin(), gathers_.end(), [&](const Gather& gather) {
     return gather.tag == contribution.tag && gather.members == contribution.members &&
            std::none_of(gather.waiters.begin(), gather.waiters.end(), [&](const Waiter& waiter) {
@@ -119,31 +119,31 @@ std::optional<GatherTable::Outcome> GatherTable::add(Waiter waiter,
   if (auto why = failed_before(contribution, waiter.rank, now)) {
     return Outcome{{waiter}, std::move(*why), {}};
   }
-  Place place = find(contribution, waiter.rank);
-  if (place == gathers_.end()) {
+  Entry entry = find(contribution, waiter.rank);
+  if (entry == gathers_.end()) {
     Gather gather;
     gather.tag = contribution.tag;
     gather.members = contribution.members;
     gather.blobs.resize(gather.members.size());
     gather.since = now;
     gather.deadline = Deadline::max();
-    place = gathers_.insert(gathers_.end(), std::move(gather));
+    entry = gathers_.insert(gathers_.end(), std::move(gather));
   }
   const auto member =
-      std::find(place->members.begin(), place->members.end(), waiter.rank) - place->members.begin();
-  place->blobs[static_cast<size_t>(member)] = std::move(contribution.blob);
-  place->waiters.push_back(waiter);
-  last_[waiter.rank] = {.tag = place->tag, .at = now};
+      std::find(entry->members.begin(), entry->members.end(), waiter.rank) - entry->members.begin();
+  entry->blobs[static_cast<size_t>(member)] = std::move(contribution.blob);
+  entry->waiters.push_back(waiter);
+  last_[waiter.rank] = {.tag = entry->tag, .at = now};
   const Deadline deadline = now + std::chrono::milliseconds(contribution.timeout_ms);
-  if (deadline < place->deadline) {
-    place->deadline = deadline;
-    place->timeout_ms = contribution.timeout_ms;
+  if (deadline < entry->deadline) {
+    entry->deadline = deadline;
+    entry->timeout_ms = contribution.timeout_ms;
   }
-  if (place->waiters.size() < place->members.size()) {
+  if (entry->waiters.size() < entry->members.size()) {
     return std::nullopt;
   }
-  Outcome outcome{std::move(place->waiters), {}, pack(place->blobs)};
-  gathers_.erase(place);
+  Outcome outcome{std::move(entry->waiters), {}, pack(entry->blobs)};
+  gathers_.erase(entry);
   return outcome;
 }
 
@@ -161,9 +161,9 @@ void GatherTable::follow(const Gather& gather,
                          const Waits& waits,
                          Visits& visits,
                          Roots& roots) const {
-  const auto [place, is_new] = visits.emplace(&gather, Visit::kOpen);
+  const auto [entry, is_new] = visits.emplace(&gather, Visit::kOpen);
   if (!is_new) {
-    roots.circle = roots.circle || place->second == Visit::kOpen;
+    roots.circle = roots.circle || entry->second == Visit::kOpen;
     return;
   }
   for (size_t i = 0; i < gather.members.size(); ++i) {
@@ -176,8 +176,8 @@ void GatherTable::follow(const Gather& gather,
 
 void GatherTable::follow_rank(
     uint32_t rank, Deadline since, const Waits& waits, Visits& visits, Roots& roots) const {
-  if (const auto place = waits.find(rank); place != waits.end()) {
-    for (const Gather* other : place->second) {
+  if (const auto entry = waits.find(rank); entry != waits.end()) {
+    for (const Gather* other : entry->second) {
       follow(*other, waits, visits, roots);
     }
     return;
@@ -210,7 +210,7 @@ std::string GatherTable::silence_of(const std::set<uint32_t>& ranks, Deadline no
   text += single ? " has not answered since " : " have not answered; the longest, rank ";
   text += single ? "" : std::to_string(*longest) + ", since ";
   if (last.tag.empty()) {
-    text += "the ranks met";
+    text += "the ranks found each other";
   } else {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - last.at).count();
     text += "all_gather \"" + last.tag + "\", " + std::to_string(ms) + " ms ago";
@@ -231,9 +231,9 @@ Status GatherTable::missing_error(const Gather& gather,
     }
     const uint32_t rank = gather.members[i];
     missing.push_back(rank);
-    const auto place = waits.find(rank);
-    if (place != waits.end() && elsewhere.size() < 512) {
-      const Gather& other = *place->second.front();
+    const auto entry = waits.find(rank);
+    if (entry != waits.end() && elsewhere.size() < 512) {
+      const Gather& other = *entry->second.front();
       elsewhere += "; rank " + std::to_string(rank) + " is in all_gather \"" + other.tag + "\"" +
                    (other.members == gather.members ? "" : " with other members");
     }
@@ -248,9 +248,9 @@ Status GatherTable::missing_error(const Gather& gather,
               "missing: " + rank_list(missing) + elsewhere};
 }
 
-GatherTable::Outcome GatherTable::fail(Place place, Status why) {
-  Outcome outcome{std::move(place->waiters), std::move(why), {}};
-  gathers_.erase(place);
+GatherTable::Outcome GatherTable::fail(Entry entry, Status why) {
+  Outcome outcome{std::move(entry->waiters), std::move(why), {}};
+  gathers_.erase(entry);
   return outcome;
 }
 
@@ -271,21 +271,21 @@ void GatherTable::remember(const Gather& gather, const Status& why, Deadline now
 std::optional<Status> GatherTable::failed_before(const wire::Contribution& contribution,
                                                  uint32_t rank,
                                                  Deadline now) {
-  const auto place = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& failed) {
+  const auto entry = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& failed) {
     return failed.to_come.contains(rank) && failed.tag == contribution.tag &&
            failed.members == contribution.members;
   });
-  if (place == failed_.end()) {
+  if (entry == failed_.end()) {
     return std::nullopt;
   }
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - place->at).count();
-  Status why(place->why.code(),
-             place->why.message() + "; rank " + std::to_string(rank) + " came " +
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - entry->at).count();
+  Status why(entry->why.code(),
+             entry->why.message() + "; rank " + std::to_string(rank) + " came " +
                  std::to_string(ms) + " ms after that");
-  last_[rank] = {.tag = place->tag, .at = now};
-  place->to_come.erase(rank);
-  if (place->to_come.empty()) {
-    failed_.erase(place);
+  last_[rank] = {.tag = entry->tag, .at = now};
+  entry->to_come.erase(rank);
+  if (entry->to_come.empty()) {
+    failed_.erase(entry);
   }
   return why;
 }
@@ -296,18 +296,18 @@ std::vector<GatherTable::Outcome> GatherTable::expire(Deadline now) {
   }
   // All texts first: each may name a rank that waits in another gather that expires now.
   const Waits waits = all_waits();
-  std::vector<std::pair<Place, Status>> expired;
-  for (Place place = gathers_.begin(); place != gathers_.end(); ++place) {
-    if (place->deadline > now) {
+  std::vector<std::pair<Entry, Status>> expired;
+  for (Entry entry = gathers_.begin(); entry != gathers_.end(); ++entry) {
+    if (entry->deadline > now) {
       continue;
     }
     Visits visits;
     Roots roots;
-    follow(*place, waits, visits, roots);
-    expired.emplace_back(place, missing_error(*place, waits, roots, now));
+    follow(*entry, waits, visits, roots);
+    expired.emplace_back(entry, missing_error(*entry, waits, roots, now));
     if (!roots.circle) {
       const auto failed_for = std::make_shared<const std::set<uint32_t>>(std::move(roots.ranks));
-      for (const Waiter& waiter : place->waiters) {
+      for (const Waiter& waiter : entry->waiters) {
         last_[waiter.rank].failed_for = failed_for;
         last_[waiter.rank].failed_at = now;
       }
@@ -315,9 +315,9 @@ std::vector<GatherTable::Outcome> GatherTable::expire(Deadline now) {
   }
   std::vector<Outcome> outcomes;
   outcomes.reserve(expired.size());
-  for (auto& [place, why] : expired) {
-    remember(*place, why, now);
-    outcomes.push_back(fail(place, std::move(why)));
+  for (auto& [entry, why] : expired) {
+    remember(*entry, why, now);
+    outcomes.push_back(fail(entry, std::move(why)));
   }
   return outcomes;
 }
@@ -329,8 +329,8 @@ std::vector<GatherTable::Outcome> GatherTable::rank_ended(uint32_t rank, const S
     return failed.to_come.empty();
   });
   std::vector<Outcome> outcomes;
-  for (Place place = gathers_.begin(); place != gathers_.end();) {
-    const Place current = place++;
+  for (Entry entry = gathers_.begin(); entry != gathers_.end();) {
+    const Entry current = entry++;
     if (std::find(current->members.begin(), current->members.end(), rank) !=
         current->members.end()) {
       outcomes.push_back(fail(current, why.with_context("all_gather \"" + current->tag + "\"")));

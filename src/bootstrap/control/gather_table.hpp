@@ -57,7 +57,7 @@ class GatherTable {
     Deadline deadline;
     uint32_t timeout_ms = 0;
   };
-  using Place = std::list<Gather>::iterator;
+  using Entry = std::list<Gather>::iterator;
   // A gather that has failed at its deadline before all had come.
   struct Failed {
     std::string tag;
@@ -86,7 +86,7 @@ class GatherTable {
   enum class Visit : uint8_t { kOpen, kDone };
   using Visits = std::map<const Gather*, Visit>;
 
-  [[nodiscard]] Place find(const wire::Contribution& contribution, uint32_t rank);
+  [[nodiscard]] Entry find(const wire::Contribution& contribution, uint32_t rank);
   [[nodiscard]] Status check(const wire::Contribution& contribution, uint32_t rank) const;
   [[nodiscard]] Status check_held(const wire::Contribution& contribution, uint32_t rank) const;
   [[nodiscard]] Waits all_waits() const;
@@ -99,7 +99,7 @@ class GatherTable {
                                      const Roots& roots,
                                      Deadline now) const;
   [[nodiscard]] std::string silence_of(const std::set<uint32_t>& ranks, Deadline now) const;
-  [[nodiscard]] Outcome fail(Place place, Status why);
+  [[nodiscard]] Outcome fail(Entry entry, Status why);
   void remember(const Gather& gather, const Status& why, Deadline now);
   // What a rank is told that comes to a gather that has failed.
   [[nodiscard]] std::optional<Status> failed_before(const wire::Contribution& contribution,

@@ -44,7 +44,7 @@ void PassedOn::spread(LeaveNotice leave_notice) {
       leave_notice.pairs = {pair->second};
       body = ControlConnection::body_of(wire::encode(leave_notice));
     }
-    peers_.queue(rank, wire::Type::kDeparted, 0, std::move(body));
+    peers_.queue(rank, wire::Type::kLeaveNotice, 0, std::move(body));
   }
 }
 

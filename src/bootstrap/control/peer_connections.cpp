@@ -20,9 +20,9 @@ Status PeerConnections::watch(
 
 Status PeerConnections::add(uint32_t rank, Fd fd) {
   Peer& peer = peers_[rank];
-  peer.channel = std::make_unique<ControlConnection>(std::move(fd));
+  peer.connection = std::make_unique<ControlConnection>(std::move(fd));
   ++count_;
-  Status status = watch(epoll_, EPOLL_CTL_ADD, peer.channel->fd(), rank);
+  Status status = watch(epoll_, EPOLL_CTL_ADD, peer.connection->fd(), rank);
   if (!status.ok()) {
     drop(rank);
   }
@@ -31,17 +31,17 @@ Status PeerConnections::add(uint32_t rank, Fd fd) {
 
 void PeerConnections::drop(uint32_t rank) {
   Peer& peer = peers_[rank];
-  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, peer.channel->fd(), nullptr);
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, peer.connection->fd(), nullptr);
   peer = Peer();
   --count_;
 }
 
 bool PeerConnections::takes_more(uint32_t rank) {
   Peer& peer = peers_[rank];
-  if (peer.channel == nullptr || peer.overfull) {
+  if (peer.connection == nullptr || peer.overfull) {
     return false;
   }
-  if (peer.channel->unsent_bytes() > kMaxUnsentBytes) {
+  if (peer.connection->unsent_bytes() > kMaxUnsentBytes) {
     peer.overfull = true;
     overfull_.push_back(rank);
   }
@@ -66,7 +66,7 @@ void PeerConnections::send(uint32_t rank,
     return;
   }
   for (const Body& part : parts) {
-    peers_[rank].channel->queue(type, id, part);
+    peers_[rank].connection->queue(type, id, part);
   }
   flush(rank);
 }
@@ -79,34 +79,34 @@ void PeerConnections::send_to_all(wire::Type type, const Body& body, uint64_t id
 
 void PeerConnections::send_if_read(uint32_t rank, wire::Type type, uint64_t id, const Body& body) {
   constexpr size_t kMuch = size_t{1} << 20U;
-  if (has(rank) && peers_[rank].channel->unsent_bytes() < kMuch) {
+  if (has(rank) && peers_[rank].connection->unsent_bytes() < kMuch) {
     send(rank, type, id, body);
   }
 }
 
 void PeerConnections::queue(uint32_t rank, wire::Type type, uint64_t id, Body body) {
   if (takes_more(rank)) {
-    peers_[rank].channel->queue(type, id, std::move(body));
+    peers_[rank].connection->queue(type, id, std::move(body));
   }
 }
 
 void PeerConnections::flush(uint32_t rank) {
   Peer& peer = peers_[rank];
   // An error shows again when this connection is read, and is dealt with there.
-  const bool broken = !peer.channel->send_some().ok();
-  const bool wants = !broken && peer.channel->has_output();
+  const bool broken = !peer.connection->send_some().ok();
+  const bool wants = !broken && peer.connection->has_output();
   if (wants != peer.watches_output &&
-      watch(epoll_, EPOLL_CTL_MOD, peer.channel->fd(), rank, wants ? EPOLLOUT : 0U).ok()) {
+      watch(epoll_, EPOLL_CTL_MOD, peer.connection->fd(), rank, wants ? EPOLLOUT : 0U).ok()) {
     peer.watches_output = wants;
   }
   if (ends_output_ && !wants) {
-    peer.channel->end_output();
+    peer.connection->end_output();
   }
 }
 
 void PeerConnections::flush_all() {
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    if (has(rank) && peers_[rank].channel->has_output()) {
+    if (has(rank) && peers_[rank].connection->has_output()) {
       flush(rank);
     }
   }

@@ -33,9 +33,9 @@ class PeerConnections {
   [[nodiscard]] uint32_t world_size() const { return static_cast<uint32_t>(peers_.size()); }
   // Ranks that have one.
   [[nodiscard]] uint32_t count() const { return count_; }
-  [[nodiscard]] bool has(uint32_t rank) const { return peers_[rank].channel != nullptr; }
+  [[nodiscard]] bool has(uint32_t rank) const { return peers_[rank].connection != nullptr; }
   // Of a rank that has one.
-  [[nodiscard]] ControlConnection& of(uint32_t rank) { return *peers_[rank].channel; }
+  [[nodiscard]] ControlConnection& of(uint32_t rank) { return *peers_[rank].connection; }
 
   // To a rank that has no connection, or does not read, nothing is sent.
   void send(uint32_t rank, wire::Type type, uint64_t id, const Body& body);
@@ -57,7 +57,7 @@ class PeerConnections {
 
  private:
   struct Peer {
-    std::unique_ptr<ControlConnection> channel;
+    std::unique_ptr<ControlConnection> connection;
     bool watches_output = false;
     bool overfull = false;
   };

@@ -29,13 +29,13 @@ class Secret {
   std::string text_;
 };
 
-std::string shown(const std::string& key) {
+std::string escaped(const std::string& key) {
   return "key \"" + printable(key, 300) + "\" of the store";
 }
 
 Status failed(const char* callback, const std::string& key, const Status& why) {
   return {why.code(),
-          std::string(callback) + " of " + shown(key) + " failed (" + why.message() +
+          std::string(callback) + " of " + escaped(key) + " failed (" + why.message() +
               "); see what the store reports, and whether this host reaches it"};
 }
 
@@ -72,19 +72,19 @@ Result<KeyedPlane> listen(Store& store,
   return KeyedPlane{std::move(plane), std::move(key)};
 }
 
-Result<KeyedPlane> meet_as_rank_0(Store& store,
+Result<KeyedPlane> join_as_rank_0(Store& store,
                                   const std::string& key,
                                   const Rendezvous& rendezvous,
                                   Deadline deadline) {
-  auto met = listen(store, key, rendezvous, deadline);
-  if (!met.ok()) {
-    set_failure(store, key, met.status());
-    return met;
+  auto joined = listen(store, key, rendezvous, deadline);
+  if (!joined.ok()) {
+    set_failure(store, key, joined.status());
+    return joined;
   }
   if (const Status status = set(store, key, StoreOver{}); !status.ok()) {
     log_warn("the job key stays in the store: {}", status.message());
   }
-  return met;
+  return joined;
 }
 
 Result<FoundRankZero> find_rank_0(Store& store, const std::string& key) {
@@ -105,7 +105,7 @@ Result<FoundRankZero> find_rank_0(Store& store, const std::string& key) {
   if (std::holds_alternative<StoreOver>(*value)) {
     return FoundRankZero{
         {StatusCode::kConnection,
-         "the ranks of an earlier communicator have met there already, and rank 0 has not come "
+         "the ranks of an earlier communicator have joined there already, and rank 0 has not come "
          "again; give each communicator a name of its own"},
         {},
         {}};
@@ -121,7 +121,7 @@ Result<FoundRankZero> find_rank_0(Store& store, const std::string& key) {
   return found;
 }
 
-Result<KeyedPlane> meet_as_other(Store& store,
+Result<KeyedPlane> join_as_other(Store& store,
                                  const std::string& key,
                                  const Rendezvous& rendezvous,
                                  Deadline deadline) {
@@ -131,7 +131,7 @@ Result<KeyedPlane> meet_as_other(Store& store,
     const Status why =
         there.code() == StatusCode::kTimeout
             ? Status(StatusCode::kTimeout,
-                     "rank 0 has not set " + shown(key) +
+                     "rank 0 has not set " + escaped(key) +
                          " before the deadline (of the call, or HORING_CONNECT_TIMEOUT_MS), says "
                          "wait (" +
                          there.message() + "); " + kRemedy)
@@ -148,15 +148,15 @@ std::string store_key_of(const std::string& name) {
   return name + "/rank0";
 }
 
-Result<KeyedPlane> meet_through_store(Store& store,
+Result<KeyedPlane> join_through_store(Store& store,
                                       const std::string& key,
                                       Rendezvous rendezvous,
                                       Deadline deadline) {
-  rendezvous.address = shown(key);
+  rendezvous.address = escaped(key);
   rendezvous.remedy = kRemedy;
   HORING_TRY(check_rendezvous(rendezvous));
-  return rendezvous.rank == 0 ? meet_as_rank_0(store, key, rendezvous, deadline)
-                              : meet_as_other(store, key, rendezvous, deadline);
+  return rendezvous.rank == 0 ? join_as_rank_0(store, key, rendezvous, deadline)
+                              : join_as_other(store, key, rendezvous, deadline);
 }
 
 }  // namespace ho

@@ -1,6 +1,6 @@
-// Ranks that meet through a store: rank 0 listens on any port, draws a key for this job alone and
-// sets both under one key of the store; the others wait for it, and connect as behind a rendezvous
-// file. Once all have met the job key is taken out of the store again.
+// Ranks that find each other through a store: rank 0 listens on any port, draws a key for this job
+// alone and sets both under one key of the store; the others wait for it, and connect as behind a
+// rendezvous file. Once all have joined the job key is taken out of the store again.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace ho {
 
 // Collective, as ControlPlane::create, for at least 2 ranks. `rendezvous` has rank and world size;
 // its address is not looked at. If rank 0 fails, it sets why, for ranks that come later.
-[[nodiscard]] Result<KeyedPlane> meet_through_store(Store& store,
+[[nodiscard]] Result<KeyedPlane> join_through_store(Store& store,
                                                     const std::string& key,
                                                     Rendezvous rendezvous,
                                                     Deadline deadline);

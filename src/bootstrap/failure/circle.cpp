@@ -39,7 +39,7 @@ StuckRanks held_ranks(const Channels& channels) {
         continue;
       }
       held[member.answer].push_back({member, number});
-      if (!counts_alike(*member.state)) {
+      if (!counts_as_others(*member.state)) {
         unknown.push_back(member.answer);
       }
     }
@@ -55,8 +55,8 @@ std::map<ChannelKey, uint32_t> least_entered(const StuckRanks& stuck) {
   std::map<ChannelKey, uint32_t> least;
   for (const auto& [answer, waits] : stuck) {
     for (const RankState& state : answer->states) {
-      const auto [place, is_new] = least.try_emplace(channel_of(state), state.entered);
-      place->second = std::min(place->second, state.entered);
+      const auto [entry, is_new] = least.try_emplace(channel_of(state), state.entered);
+      entry->second = std::min(entry->second, state.entered);
     }
   }
   return least;
@@ -103,7 +103,7 @@ const Wait* next_wait(const std::vector<Wait>& chain,
   return nullptr;
 }
 
-std::string text_of_circle(const std::vector<Wait>& chain) {
+std::string circle_text(const std::vector<Wait>& chain) {
   constexpr size_t kMaxWaits = 8;
   std::string text = "ranks wait for each other in a circle: ";
   for (size_t i = 0; i < std::min(chain.size(), kMaxWaits); ++i) {
@@ -120,7 +120,7 @@ std::string text_of_circle(const std::vector<Wait>& chain) {
 }
 
 Circle circle_of(const std::vector<Wait>& chain) {
-  Circle circle{.text = text_of_circle(chain), .communicators = {}};
+  Circle circle{.text = circle_text(chain), .communicators = {}};
   for (const Wait& wait : chain) {
     if (wait.member.state->communicator_id != 0) {
       circle.communicators.push_back(wait.member.state->communicator_id);
@@ -138,7 +138,7 @@ std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const Fai
   }
   const Channels channels = all_channels(answers);
   const RankState& late = furthest(channels.at(*channel));
-  if (!counts_alike(late) || root_of(*channel, channels, false).has_value()) {
+  if (!counts_as_others(late) || root_of(*channel, channels, false).has_value()) {
     return std::nullopt;
   }
   const std::vector<Member>& members = channels.at(*channel);
@@ -150,12 +150,12 @@ std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const Fai
   const StuckRanks stuck = stuck_ranks(channels);
   std::vector<Wait> chain{{start, start.state->entered}};
   while (const Wait* next = next_wait(chain, channels, stuck)) {
-    const auto met = std::find_if(chain.begin(), chain.end(), [next](const Wait& wait) {
+    const auto repeated = std::find_if(chain.begin(), chain.end(), [next](const Wait& wait) {
       return wait.same_operation(*next);
     });
-    if (met != chain.end()) {
-      *met = *next;  // who waits there as well, and closes the circle
-      chain.erase(chain.begin(), met);
+    if (repeated != chain.end()) {
+      *repeated = *next;  // who waits there as well, and closes the circle
+      chain.erase(chain.begin(), repeated);
       return circle_of(chain);
     }
     chain.push_back(*next);

@@ -21,12 +21,12 @@ Result<std::optional<CommunicatorFailures::Decision>> CommunicatorFailures::join
     uint32_t rank, const Membership& membership) {
   // No job has more: their numbers have 16 bits. Some of the last ones may not be released yet.
   constexpr size_t kMaxCommunicators = size_t{1} << 18;
-  const auto place = communicators_.find(membership.communicator);
-  if (place == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
+  const auto entry = communicators_.find(membership.communicator);
+  if (entry == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
     return Status(StatusCode::kProtocol, "a rank is in more communicators than there can be");
   }
   presence_[rank] = Presence::kJoined;
-  const bool is_new = place == communicators_.end();
+  const bool is_new = entry == communicators_.end();
   Communicator& communicator = communicators_[membership.communicator];
   if (is_new) {
     // Where the parent is not known any more, all ranks have left it.
@@ -47,9 +47,9 @@ Result<std::optional<CommunicatorFailures::Decision>> CommunicatorFailures::join
 }
 
 bool CommunicatorFailures::leaves(uint32_t rank, uint64_t communicator) {
-  const auto place = communicators_.find(communicator);
-  return place != communicators_.end() && place->second.members.contains(rank) &&
-         place->second.leaving.insert(rank).second;
+  const auto entry = communicators_.find(communicator);
+  return entry != communicators_.end() && entry->second.members.contains(rank) &&
+         entry->second.leaving.insert(rank).second;
 }
 
 void CommunicatorFailures::release(uint32_t rank, uint64_t communicator) {
@@ -59,11 +59,11 @@ void CommunicatorFailures::release(uint32_t rank, uint64_t communicator) {
 }
 
 void CommunicatorFailures::take_out(uint32_t rank, uint64_t number) {
-  const auto place = communicators_.find(number);
-  if (place == communicators_.end() || place->second.members.erase(rank) == 0) {
+  const auto entry = communicators_.find(number);
+  if (entry == communicators_.end() || entry->second.members.erase(rank) == 0) {
     return;
   }
-  Communicator& communicator = place->second;
+  Communicator& communicator = entry->second;
   ++communicator.left_count;
   if (communicator.left_count >= communicator.member_count && communicator.aggregator == nullptr) {
     erase(number);
@@ -100,21 +100,21 @@ FailureAggregator& CommunicatorFailures::aggregator_of(Communicator& communicato
 }
 
 void CommunicatorFailures::report(const FailureReport& report, Deadline now) {
-  const auto place = communicators_.find(report.communicator);
-  if (place == communicators_.end()) {
+  const auto entry = communicators_.find(report.communicator);
+  if (entry == communicators_.end()) {
     return;
   }
   const uint32_t rank = report.reporter.value();
-  if (place->second.cause.has_value()) {
+  if (entry->second.cause.has_value()) {
     // A lost rank has ended it and left its splits alone: the abort ends these.
-    if (report.code == StatusCode::kAborted && !place->second.ends_splits &&
-        place->second.members.contains(rank)) {
+    if (report.code == StatusCode::kAborted && !entry->second.ends_splits &&
+        entry->second.members.contains(rank)) {
       late_aborts_.insert(report.communicator);
     }
     return;
   }
-  if (report.communicator == kWholeJob || place->second.members.contains(rank)) {
-    aggregator_of(place->second).report(report, now);
+  if (report.communicator == kWholeJob || entry->second.members.contains(rank)) {
+    aggregator_of(entry->second).report(report, now);
   }
 }
 
@@ -167,9 +167,9 @@ void CommunicatorFailures::rank_left(uint32_t rank) {
 void CommunicatorFailures::answer(uint32_t rank,
                                   uint64_t communicator,
                                   const std::vector<RankState>& states) {
-  const auto place = communicators_.find(communicator);
-  if (place != communicators_.end() && place->second.aggregator != nullptr) {
-    place->second.aggregator->answer(rank, states);
+  const auto entry = communicators_.find(communicator);
+  if (entry != communicators_.end() && entry->second.aggregator != nullptr) {
+    entry->second.aggregator->answer(rank, states);
   }
 }
 
@@ -231,8 +231,8 @@ std::optional<Status> CommunicatorFailures::earlier_cause(uint32_t rank, uint64_
   }
   for (const auto& [number, communicator] : communicators_) {
     if (communicator.aggregator != nullptr && is_below(number, ancestor)) {
-      if (const FailureReport* told = communicator.aggregator->cause_told_by(rank)) {
-        return Status(told->code, told->text);
+      if (const FailureReport* reported = communicator.aggregator->cause_reported_by(rank)) {
+        return Status(reported->code, reported->text);
       }
     }
   }
@@ -298,8 +298,9 @@ void CommunicatorFailures::decide_one(uint64_t number, std::vector<Decision>& de
   }
   if (earlier.has_value()) {
     const std::string& text = decision->cause.message();
-    const bool told = text.find(earlier->message()) != std::string::npos;
-    decision->cause = Status(earlier->code(), told ? text : earlier->message() + "; then " + text);
+    const bool reported = text.find(earlier->message()) != std::string::npos;
+    decision->cause =
+        Status(earlier->code(), reported ? text : earlier->message() + "; then " + text);
   }
   settle(number, decision->cause, aggregator.ends_splits(), decisions);
   for (const uint64_t other : decision->also) {
@@ -357,8 +358,8 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_now() {
 }
 
 bool CommunicatorFailures::has_cause(uint64_t communicator) const {
-  const auto place = communicators_.find(communicator);
-  if (place != communicators_.end() && place->second.cause.has_value()) {
+  const auto entry = communicators_.find(communicator);
+  if (entry != communicators_.end() && entry->second.cause.has_value()) {
     return true;
   }
   return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
@@ -367,7 +368,7 @@ bool CommunicatorFailures::has_cause(uint64_t communicator) const {
       return false;
     }
     return each.first == communicator ||
-           (aggregator->ends_splits() && place != communicators_.end() &&
+           (aggregator->ends_splits() && entry != communicators_.end() &&
             is_below(communicator, each.first));
   });
 }
@@ -377,9 +378,9 @@ bool CommunicatorFailures::knows(uint64_t communicator) const {
 }
 
 bool CommunicatorFailures::is_outside(uint32_t rank, uint64_t communicator) const {
-  const auto place = communicators_.find(communicator);
-  return communicator != kWholeJob && place != communicators_.end() &&
-         !place->second.members.contains(rank);
+  const auto entry = communicators_.find(communicator);
+  return communicator != kWholeJob && entry != communicators_.end() &&
+         !entry->second.members.contains(rank);
 }
 
 bool CommunicatorFailures::deciding() const {

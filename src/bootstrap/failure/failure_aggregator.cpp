@@ -32,12 +32,12 @@ FailureAggregator::Class FailureAggregator::class_of(StatusCode code) {
   }
 }
 
-const FailureReport* FailureAggregator::cause_told_by(uint32_t rank) const {
-  const auto told =
+const FailureReport* FailureAggregator::cause_reported_by(uint32_t rank) const {
+  const auto own_report =
       std::find_if(reports_.begin(), reports_.end(), [rank](const FailureReport& report) {
         return report.reporter.value() == rank && class_of(report.code) != Class::kStall;
       });
-  return told == reports_.end() ? nullptr : &*told;
+  return own_report == reports_.end() ? nullptr : &*own_report;
 }
 
 const FailureReport* FailureAggregator::deciding_abort() const {
@@ -75,7 +75,7 @@ void FailureAggregator::rank_gone(uint32_t rank,
     return;
   }
   presence_[rank] = Presence::kGone;
-  if (cause_told_by(rank) == nullptr) {
+  if (cause_reported_by(rank) == nullptr) {
     earlier_ = gone_.empty() ? earlier : earlier_;
     gone_.push_back(rank);
     began_ = began_.value_or(now);
@@ -171,14 +171,14 @@ FailureDecision FailureAggregator::stall_decision(const FailureReport& first) co
   const std::vector<RankAnswer> answers = answers_of_present();
   const std::string reported =
       "; first reported by " + names_->at(first.reporter.at()) + ": " + first.text;
-  if (const auto different = describe_different_calls(answers, first)) {
+  if (const auto different = different_calls_text(answers, first)) {
     return {Status(StatusCode::kMismatch, *different + reported)};
   }
   if (auto circle = find_circle(answers, first)) {
     return {.cause = Status(StatusCode::kMismatch, circle->text + reported),
             .also = std::move(circle->communicators)};
   }
-  return {Status(StatusCode::kTimeout, describe_stall(answers, *names_, first) + reported)};
+  return {Status(StatusCode::kTimeout, stall_text(answers, *names_, first) + reported)};
 }
 
 std::optional<FailureDecision> FailureAggregator::decide(Deadline now) {

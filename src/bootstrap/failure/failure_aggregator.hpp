@@ -24,13 +24,13 @@ struct RankAnswer {
 
 // One sentence from all answers: who has not entered the operation, who does not answer, and where
 // the others wait. `first` is the report that started it and chooses the operation.
-[[nodiscard]] std::string describe_stall(std::span<const RankAnswer> answers,
-                                         std::span<const std::string> rank_names,
-                                         const FailureReport& first);
+[[nodiscard]] std::string stall_text(std::span<const RankAnswer> answers,
+                                     std::span<const std::string> rank_names,
+                                     const FailureReport& first);
 
 // One sentence where ranks wait in different operations under one number, which no waiting ends.
-[[nodiscard]] std::optional<std::string> describe_different_calls(
-    std::span<const RankAnswer> answers, const FailureReport& first);
+[[nodiscard]] std::optional<std::string> different_calls_text(std::span<const RankAnswer> answers,
+                                                              const FailureReport& first);
 
 // Ranks that wait for each other in a circle, which no waiting ends.
 struct Circle {
@@ -68,7 +68,7 @@ class FailureAggregator {
   // When the first was said; nothing: nothing yet.
   [[nodiscard]] std::optional<Deadline> began() const { return began_; }
   // What the rank has said that can be a cause, and no mere consequence.
-  [[nodiscard]] const FailureReport* cause_told_by(uint32_t rank) const;
+  [[nodiscard]] const FailureReport* cause_reported_by(uint32_t rank) const;
   // The first abort, if that is what the decision is about.
   [[nodiscard]] const FailureReport* deciding_abort() const;
   // Whether what was split from the communicator ends too: not where ranks are merely gone, which

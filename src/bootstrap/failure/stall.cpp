@@ -63,27 +63,27 @@ void add_behind(std::vector<std::string>& parts,
       behind[{waits, member.state->entered, std::move(other)}].push_back(&member);
     }
   }
-  for (const auto& [place, at_it] : behind) {
+  for (const auto& [position, at_it] : behind) {
     std::vector<uint32_t> ranks;
     for (const Member* member : at_it) {
       ranks.push_back(member->rank());
     }
     const bool single = ranks.size() == 1;
     parts.push_back(rank_list(ranks) + (single ? " has" : " have") + " not entered " + operation +
-                    " (" + last_of(*at_it.front(), single, std::get<2>(place)) + ")");
+                    " (" + last_of(*at_it.front(), single, std::get<2>(position)) + ")");
   }
 }
 
 // "recv inter step 2 of rail 1 (ranks 1, 4), ..."
-std::string places_text(const std::map<std::string, std::vector<uint32_t>>& waits) {
-  constexpr size_t kMaxPlaces = 6;
+std::string waits_text(const std::map<std::string, std::vector<uint32_t>>& waits) {
+  constexpr size_t kMaxWaits = 6;
   std::string text;
-  size_t shown = 0;
+  size_t listed = 0;
   for (const auto& [where, ranks] : waits) {
-    if (shown == kMaxPlaces) {
-      return text + ", and " + std::to_string(waits.size() - shown) + " more places";
+    if (listed == kMaxWaits) {
+      return text + ", and " + std::to_string(waits.size() - listed) + " more places";
     }
-    text += (shown++ == 0 ? "" : ", ") + where + " (" + rank_list(ranks, 4) + ")";
+    text += (listed++ == 0 ? "" : ", ") + where + " (" + rank_list(ranks, 4) + ")";
   }
   return text;
 }
@@ -130,7 +130,7 @@ void add_waiting(std::vector<std::string>& parts,
                          ? all_wait_text(members, operation, all_answered)
                          : std::to_string(waiting_count) +
                                (waiting_count == 1 ? " rank waits in it: " : " ranks wait in it: ");
-  text += places_text(waits);
+  text += waits_text(waits);
   parts.push_back(std::move(text));
 }
 
@@ -188,9 +188,9 @@ void add_ranks_of(std::vector<std::string>& parts,
 
 }  // namespace
 
-std::string describe_stall(std::span<const RankAnswer> answers,
-                           std::span<const std::string> rank_names,
-                           const FailureReport& first) {
+std::string stall_text(std::span<const RankAnswer> answers,
+                       std::span<const std::string> rank_names,
+                       const FailureReport& first) {
   std::vector<std::string> parts;
   add_silent(parts, answers, rank_names);
   if (const std::optional<ChannelKey> channel = stalled_channel(answers, first)) {
@@ -225,8 +225,8 @@ std::string describe_stall(std::span<const RankAnswer> answers,
 
 // What a rank is in is the one after those that it has completed: where two have completed equally
 // many, they must be in the same.
-std::optional<std::string> describe_different_calls(std::span<const RankAnswer> answers,
-                                                    const FailureReport& first) {
+std::optional<std::string> different_calls_text(std::span<const RankAnswer> answers,
+                                                const FailureReport& first) {
   const std::optional<ChannelKey> channel = stalled_channel(answers, first);
   if (!channel.has_value()) {
     return std::nullopt;

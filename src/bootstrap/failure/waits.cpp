@@ -17,7 +17,7 @@ bool inside(const RankState& state) {
   return state.entered > state.completed;
 }
 
-bool counts_alike(const RankState& state) {
+bool counts_as_others(const RankState& state) {
   return state.channel != kCallChannel && state.operation != "send/recv";
 }
 
@@ -126,7 +126,7 @@ std::optional<ChannelKey> follow_to_root(ChannelKey channel,
     const auto waits = waits_elsewhere(member);
     const auto followed = onward.size();
     for (const RankState* state : waits) {
-      if (counts_alike(*state)) {
+      if (counts_as_others(*state)) {
         onward.push_back(channel_of(*state));
       }
     }

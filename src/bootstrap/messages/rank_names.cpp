@@ -4,9 +4,9 @@ namespace ho {
 
 std::string rank_list(std::span<const uint32_t> ascending, size_t most) {
   std::string text = ascending.size() == 1 ? "rank " : "ranks ";
-  size_t shown = 0;
-  for (size_t i = 0; i < ascending.size(); ++shown) {
-    if (shown == most) {
+  size_t listed = 0;
+  for (size_t i = 0; i < ascending.size(); ++listed) {
+    if (listed == most) {
       return text + " and " + std::to_string(ascending.size() - i) + " more";
     }
     size_t last = i;
@@ -17,7 +17,7 @@ std::string rank_list(std::span<const uint32_t> ascending, size_t most) {
     if (last - i < 2) {
       last = i;
     }
-    text += (shown == 0 ? "" : ", ") + std::to_string(ascending[i]);
+    text += (listed == 0 ? "" : ", ") + std::to_string(ascending[i]);
     if (last > i) {
       text += "-" + std::to_string(ascending[last]);
     }

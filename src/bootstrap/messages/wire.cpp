@@ -104,8 +104,8 @@ class Reader : public ByteReader {
   std::string_view what_;
 };
 
-template <typename Given, typename Message>
-concept Is = std::same_as<std::remove_const_t<Given>, Message>;
+template <typename Input, typename Message>
+concept Is = std::same_as<std::remove_const_t<Input>, Message>;
 
 template <typename Io>
 void fields(Io& io, Is<RankClaim> auto& claim) {

@@ -33,7 +33,7 @@ inline constexpr size_t kMaxCallBytes = 64;
 inline constexpr size_t kMaxBodyBytes = kMaxBlobBytes + size_t{4} * kMaxWorldSize + 4096;
 
 enum class Type : uint8_t {
-  kWelcome = 1,        // coordinator: all ranks have met
+  kWelcome = 1,        // coordinator: all ranks have found each other
   kRefusal = 2,        // coordinator: they have not, and why
   kContribution = 3,   // rank: its part of an all-gather; the id is the rank's own
   kGathered = 4,       // coordinator: some of the parts, for that id
@@ -45,7 +45,7 @@ enum class Type : uint8_t {
   kGoodbye = 10,       // rank: leaves as planned, or has heard the shutdown: its last message
   kShutdown = 11,      // coordinator: leaves as planned
   kLeaving = 12,       // rank: a LeaveNotice, its own from one communicator
-  kDeparted = 13,      // coordinator: a LeaveNotice of another rank
+  kLeaveNotice = 13,   // coordinator: a LeaveNotice of another rank
   kJoined = 14,        // rank: a Membership; what ends the communicator is told to this rank too
   kReleased = 15,      // rank: is in no more communicator of that id
   kCallQuestion = 16,  // rank, and coordinator to the other members: a CallQuestion

@@ -99,13 +99,13 @@ JobComparison compare_jobs(std::string_view one, std::string_view other) {
   const auto others = parsed(other);
   JobComparison result;
   for (const auto& [name, value] : ones) {
-    const auto place = others.find(name);
-    if (place == others.end()) {
+    const auto endpoint = others.find(name);
+    if (endpoint == others.end()) {
       continue;
     }
-    if (place->second != value) {
+    if (endpoint->second != value) {
       result.difference =
-          std::string(name) + " is " + std::string(value) + " and " + std::string(place->second);
+          std::string(name) + " is " + std::string(value) + " and " + std::string(endpoint->second);
       return result;
     }
     result.same = true;

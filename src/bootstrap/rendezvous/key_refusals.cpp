@@ -41,16 +41,16 @@ std::vector<std::string> KeyRefusals::texts(std::span<const uint32_t> ranks) con
   uint64_t left_out = 0;
   for (size_t nth = 0; nth < kMaxCallersPerRank; ++nth) {
     for (const uint32_t rank : ranks) {
-      const auto place = kept_.find(rank);
-      if (place == kept_.end()) {
+      const auto endpoint = kept_.find(rank);
+      if (endpoint == kept_.end()) {
         continue;
       }
-      left_out += nth == 0 ? place->second.left_out : 0;
-      if (nth >= place->second.callers.size()) {
+      left_out += nth == 0 ? endpoint->second.left_out : 0;
+      if (nth >= endpoint->second.callers.size()) {
         continue;
       }
       if (texts.size() < kMaxTexts) {
-        texts.push_back(place->second.callers[nth].text);
+        texts.push_back(endpoint->second.callers[nth].text);
       } else {
         ++left_out;
       }

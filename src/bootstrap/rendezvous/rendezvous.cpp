@@ -43,7 +43,7 @@ Result<uint32_t> number_of(const std::string& name, const std::string& value, ui
   return static_cast<uint32_t>(*number);
 }
 
-std::string shown(const char* name, const std::optional<std::string>& value) {
+std::string to_string(const char* name, const std::optional<std::string>& value) {
   return value.has_value() ? std::string(name) + "=" + printable(*value, 64)
                            : std::string(name) + " is not set";
 }
@@ -51,7 +51,7 @@ std::string shown(const char* name, const std::optional<std::string>& value) {
 Status half_set(const Launcher& launcher,
                 const std::optional<std::string>& rank,
                 const std::optional<std::string>& size) {
-  return invalid(shown(launcher.rank, rank) + " but " + shown(launcher.size, size) + " (" +
+  return invalid(to_string(launcher.rank, rank) + " but " + to_string(launcher.size, size) + " (" +
                  launcher.source + "): set both on every rank, or neither");
 }
 
@@ -70,9 +70,9 @@ Result<bool> identify(const Launcher& launcher,
   HORING_ASSIGN(result.rank, number_of(launcher.rank, *rank, wire::kMaxWorldSize));
   HORING_ASSIGN(result.world_size, number_of(launcher.size, *size, wire::kMaxWorldSize));
   if (result.rank >= result.world_size) {
-    return invalid(shown(launcher.rank, rank) + " and " + shown(launcher.size, size) + " (" +
-                   launcher.source + ") contradict each other: ranks are 0 to " + launcher.size +
-                   " - 1");
+    return invalid(to_string(launcher.rank, rank) + " and " + to_string(launcher.size, size) +
+                   " (" + launcher.source + ") contradict each other: ranks are 0 to " +
+                   launcher.size + " - 1");
   }
   if (const auto local = lookup(launcher.local_rank)) {
     HORING_ASSIGN(result.local_rank, number_of(launcher.local_rank, *local, wire::kMaxWorldSize));
@@ -81,14 +81,14 @@ Result<bool> identify(const Launcher& launcher,
   return true;
 }
 
-Result<std::string> place_from_master(const EnvironmentLookup& lookup) {
+Result<std::string> address_from_master(const EnvironmentLookup& lookup) {
   const auto address = lookup("MASTER_ADDR");
   const auto port = lookup("MASTER_PORT");
   if (!address.has_value() && !port.has_value()) {
     return std::string();
   }
   if (!address.has_value() || !port.has_value()) {
-    return invalid(shown("MASTER_ADDR", address) + " but " + shown("MASTER_PORT", port) +
+    return invalid(to_string("MASTER_ADDR", address) + " but " + to_string("MASTER_PORT", port) +
                    ": set both (rank 0's host and a free port there), or HORING_RENDEZVOUS");
   }
   HORING_ASSIGN(uint32_t number, number_of("MASTER_PORT", *port, 65535));
@@ -98,7 +98,7 @@ Result<std::string> place_from_master(const EnvironmentLookup& lookup) {
   }
   if (number == 0 || number > 65535) {
     return invalid("MASTER_PORT=" + *port +
-                   " leaves no port to meet at; choose a port between 1 "
+                   " leaves no port for a rendezvous; choose a port between 1 "
                    "and 65534, or set HORING_RENDEZVOUS=tcp://HOST:PORT");
   }
   return "tcp://" + HostPort{*address, static_cast<uint16_t>(number)}.to_string();
@@ -112,7 +112,7 @@ uint16_t port_for(uint64_t job) {
 }
 
 // mpirun tells ranks nothing of each other's hosts, but whether all of them are on one.
-Result<std::string> place_from_open_mpi(const EnvironmentLookup& lookup) {
+Result<std::string> address_from_open_mpi(const EnvironmentLookup& lookup) {
   const auto size = lookup("OMPI_COMM_WORLD_SIZE");
   auto job = lookup("PMIX_NAMESPACE");
   if (!job.has_value()) {
@@ -129,7 +129,7 @@ Result<std::string> place_from_open_mpi(const EnvironmentLookup& lookup) {
   return "tcp://" + HostPort{"127.0.0.1", port_for(hash)}.to_string();
 }
 
-Result<std::string> place_from_slurm(const EnvironmentLookup& lookup) {
+Result<std::string> address_from_slurm(const EnvironmentLookup& lookup) {
   auto nodes = lookup("SLURM_STEP_NODELIST");
   if (!nodes.has_value()) {
     nodes = lookup("SLURM_JOB_NODELIST");
@@ -147,15 +147,16 @@ Result<std::string> place_from_slurm(const EnvironmentLookup& lookup) {
   return "tcp://" + HostPort{host, port_for(job_id * 7 + step_id)}.to_string();
 }
 
-Result<std::string> find_place(const EnvironmentLookup& lookup) {
-  if (auto place = lookup("HORING_RENDEZVOUS")) {
-    return std::move(*place);
+Result<std::string> find_address(const EnvironmentLookup& lookup) {
+  if (auto address_found = lookup("HORING_RENDEZVOUS")) {
+    return std::move(*address_found);
   }
-  HORING_ASSIGN(std::string place, place_from_master(lookup));
-  if (place.empty()) {
-    HORING_ASSIGN(place, place_from_open_mpi(lookup));
+  HORING_ASSIGN(std::string address_found, address_from_master(lookup));
+  if (address_found.empty()) {
+    HORING_ASSIGN(address_found, address_from_open_mpi(lookup));
   }
-  return place.empty() ? place_from_slurm(lookup) : Result<std::string>(std::move(place));
+  return address_found.empty() ? address_from_slurm(lookup)
+                               : Result<std::string>(std::move(address_found));
 }
 
 }  // namespace
@@ -213,11 +214,11 @@ Result<Rendezvous> rendezvous_from(const EnvironmentLookup& lookup) {
     return result;
   }
   result.job = job_identity_from(lookup);
-  HORING_ASSIGN(result.address, find_place(lookup));
+  HORING_ASSIGN(result.address, find_address(lookup));
   if (result.address.empty()) {
     return invalid("rank " + std::to_string(result.rank) + " of " +
                    std::to_string(result.world_size) + " (from " + result.source +
-                   ") knows no place to meet; set HORING_RENDEZVOUS=tcp://HOST:PORT with rank "
+                   ") knows no rendezvous; set HORING_RENDEZVOUS=tcp://HOST:PORT with rank "
                    "0's host or file:///PATH on a shared file system, or MASTER_ADDR and "
                    "MASTER_PORT");
   }

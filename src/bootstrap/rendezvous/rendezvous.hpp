@@ -1,4 +1,4 @@
-// Who this rank is and where the ranks meet, from a launcher's environment.
+// Who this rank is and where the ranks find each other, from a launcher's environment.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace ho {
 
-// Who this rank is and where the ranks meet. From torchrun's, Slurm's, Open MPI's or PMI's
-// variables and HORING_RENDEZVOUS, or given by the caller.
+// Who this rank is and where the ranks find each other. From torchrun's, Slurm's, Open MPI's or
+// PMI's variables and HORING_RENDEZVOUS, or given by the caller.
 struct Rendezvous {
   uint32_t rank = 0;
   uint32_t world_size = 1;

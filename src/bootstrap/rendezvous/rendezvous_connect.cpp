@@ -47,7 +47,7 @@ class Unanswered {
 
  private:
   void tell(const SocketAddress& address, const char* done) {
-    if (!std::exchange(told_, true)) {
+    if (!std::exchange(logged_, true)) {
       log_warn(
           "{}: {} has taken the connection and {}; nobody there has proven the job key: this rank "
           "tries again until its deadline",
@@ -59,7 +59,7 @@ class Unanswered {
 
   std::string where_;
   Deadline first_closed_ = Deadline::max();
-  bool told_ = false;
+  bool logged_ = false;
 };
 
 // Sleeps until there is something to do for the connector, at most until then.
@@ -147,7 +147,8 @@ bool may_pass(const Status& status, bool unproven_may) {
   }
 }
 
-// Another job may meet there now, or have left the file: ours comes when that one is through.
+// Another job may have its rendezvous there now, or have left the file: ours comes when that one is
+// through.
 Status check_same_job(const std::string& path, const RendezvousFile& file, const std::string& job) {
   const JobComparison jobs = compare_jobs(file.job, job);
   return jobs.difference.empty() ? Status()
@@ -156,25 +157,25 @@ Status check_same_job(const std::string& path, const RendezvousFile& file, const
                                               "); give each job a file of its own");
 }
 
-Result<std::vector<SocketAddress>> addresses_of(const RendezvousEndpoint& place,
+Result<std::vector<SocketAddress>> addresses_of(const RendezvousEndpoint& endpoint,
                                                 const JobKey& key,
                                                 const std::string& job) {
-  if (place.path.empty()) {
-    return resolve(place.tcp.host, place.tcp.port);
+  if (endpoint.path.empty()) {
+    return resolve(endpoint.tcp.host, endpoint.tcp.port);
   }
-  HORING_TRY(key.authenticated() ? check_rendezvous_owner(place.path) : Status());
-  const auto contents = read_rendezvous_file(place.path);
+  HORING_TRY(key.authenticated() ? check_rendezvous_owner(endpoint.path) : Status());
+  const auto contents = read_rendezvous_file(endpoint.path);
   const auto listed =
       contents.ok() ? parse_rendezvous_file(*contents) : Result<RendezvousFile>(contents.status());
   if (!listed.ok()) {
-    HORING_TRY(check_rendezvous_file(place.path));
+    HORING_TRY(check_rendezvous_file(endpoint.path));
     return Status(StatusCode::kConnection,
-                  (contents.ok() ? place.path + ": " : "") + listed.status().message());
+                  (contents.ok() ? endpoint.path + ": " : "") + listed.status().message());
   }
-  HORING_TRY(check_same_job(place.path, *listed, job));
+  HORING_TRY(check_same_job(endpoint.path, *listed, job));
   std::vector<SocketAddress> addresses = usable_addresses(*listed);
   if (addresses.empty()) {
-    return Status(StatusCode::kConnection, place.path + " lists no usable address");
+    return Status(StatusCode::kConnection, endpoint.path + " lists no usable address");
   }
   return addresses;
 }
@@ -257,8 +258,8 @@ void note_key_trouble(const FoundRankZero& rank_0, const Status& found, KeyTroub
   trouble.note(barred.ok() || refused ? found : barred, list_of(rank_0.addresses));
 }
 
-std::string text_of(const RendezvousEndpoint& place) {
-  return place.path.empty() ? "tcp://" + place.tcp.to_string() : "file://" + place.path;
+std::string to_string(const RendezvousEndpoint& endpoint) {
+  return endpoint.path.empty() ? "tcp://" + endpoint.tcp.to_string() : "file://" + endpoint.path;
 }
 
 constexpr const char* kUsualRemedy =
@@ -300,17 +301,17 @@ std::vector<SocketAddress> usable_addresses(const RendezvousFile& listed) {
   return addresses;
 }
 
-RankZeroLookup lookup_at(const RendezvousEndpoint& place,
+RankZeroLookup lookup_at(const RendezvousEndpoint& endpoint,
                          std::shared_ptr<const JobKey> key,
                          const std::string& job) {
-  return {text_of(place),
-          !place.path.empty(),
-          [&place, job, key = std::move(key)]() -> Result<FoundRankZero> {
-            auto addresses = addresses_of(place, *key, job);
+  return {to_string(endpoint),
+          !endpoint.path.empty(),
+          [&endpoint, job, key = std::move(key)]() -> Result<FoundRankZero> {
+            auto addresses = addresses_of(endpoint, *key, job);
             if (addresses.ok()) {
               return FoundRankZero{{}, *std::move(addresses), key};
             }
-            if (may_pass(addresses.status(), !place.path.empty())) {
+            if (may_pass(addresses.status(), !endpoint.path.empty())) {
               return FoundRankZero{addresses.status(), {}, key};
             }
             return addresses.status();

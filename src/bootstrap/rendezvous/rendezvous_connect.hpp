@@ -26,7 +26,7 @@ struct RendezvousListeners {
   std::function<void()> take_down;
 };
 // job: of the rank, for the file.
-[[nodiscard]] Result<RendezvousListeners> listen_for_rendezvous(const RendezvousEndpoint& place,
+[[nodiscard]] Result<RendezvousListeners> listen_for_rendezvous(const RendezvousEndpoint& endpoint,
                                                                 const JobKey& key,
                                                                 const std::string& job);
 
@@ -62,7 +62,7 @@ struct RankZeroLookup {
   std::function<Result<FoundRankZero>()> find;
 };
 // job: of the rank. `place` must outlive the result.
-[[nodiscard]] RankZeroLookup lookup_at(const RendezvousEndpoint& place,
+[[nodiscard]] RankZeroLookup lookup_at(const RendezvousEndpoint& endpoint,
                                        std::shared_ptr<const JobKey> key,
                                        const std::string& job);
 

@@ -1,5 +1,5 @@
-// Where the ranks meet, as text: "tcp://HOST:PORT", "file:///PATH", and the contents of such a
-// file. Pure.
+// Where the ranks find each other, as text: "tcp://HOST:PORT", "file:///PATH", and the contents of
+// such a file. Pure.
 #pragma once
 
 #include <cstdint>

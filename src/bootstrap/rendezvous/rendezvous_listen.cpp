@@ -79,7 +79,7 @@ Result<LeftFile> lock_left_file(const std::string& path) {
 
 // Under its name at once and whole: readers see the old file or the new one. False: another rank 0
 // was first to make one.
-Result<bool> put_in_place(const std::string& temporary, const std::string& path, bool replaces) {
+Result<bool> publish(const std::string& temporary, const std::string& path, bool replaces) {
   if (!replaces && ::link(temporary.c_str(), path.c_str()) == 0) {
     ::unlink(temporary.c_str());
     return true;
@@ -108,8 +108,8 @@ Result<Fd> make_file(const std::string& path, std::string_view text) {
     }
     (void)::flock(fresh->fd.get(), LOCK_EX | LOCK_NB);  // nobody else knows the name yet
     Status status = write_text(fresh->fd.get(), text, fresh->path);
-    Result<bool> placed = status.ok() ? put_in_place(fresh->path, path, left.is_there)
-                                      : Result<bool>(std::move(status));
+    Result<bool> placed =
+        status.ok() ? publish(fresh->path, path, left.is_there) : Result<bool>(std::move(status));
     if (placed.ok() && *placed) {
       return std::move(fresh->fd);
     }
@@ -156,17 +156,17 @@ Result<RendezvousListeners> listen_through_file(const std::string& path,
   return listening;
 }
 
-Result<RendezvousListeners> listen_on_tcp(const HostPort& place) {
-  HORING_ASSIGN(const auto addresses, resolve(place.host, place.port));
+Result<RendezvousListeners> listen_on_tcp(const HostPort& endpoint) {
+  HORING_ASSIGN(const auto addresses, resolve(endpoint.host, endpoint.port));
   RendezvousListeners listening;
-  listening.text = "tcp://" + place.to_string();
+  listening.text = "tcp://" + endpoint.to_string();
   Status last;
-  const bool is_name = std::any_of(place.host.begin(), place.host.end(), [](unsigned char each) {
-    return std::isalpha(each) != 0;
-  });
+  const bool is_name = std::any_of(endpoint.host.begin(),
+                                   endpoint.host.end(),
+                                   [](unsigned char each) { return std::isalpha(each) != 0; });
   for (const SocketAddress& address : addresses) {
     // Debian gives a host its own name at 127.0.1.1: others resolve it to something else.
-    if (address.is_loopback() && is_name && place.host != "localhost") {
+    if (address.is_loopback() && is_name && endpoint.host != "localhost") {
       continue;
     }
     auto listener = listen_on(address);
@@ -182,7 +182,7 @@ Result<RendezvousListeners> listen_on_tcp(const HostPort& place) {
     return listening;
   }
   // HOST is not an address of this host as far as it knows (a translated or floating address).
-  auto listener = listen_anywhere(place.port);
+  auto listener = listen_anywhere(endpoint.port);
   if (!listener.ok()) {
     return listener.status().with_context(
         "rank 0 cannot listen at " + listening.text +
@@ -278,10 +278,11 @@ Status check_rendezvous_owner(const std::string& path) {
               "other user may write"};
 }
 
-Result<RendezvousListeners> listen_for_rendezvous(const RendezvousEndpoint& place,
+Result<RendezvousListeners> listen_for_rendezvous(const RendezvousEndpoint& endpoint,
                                                   const JobKey& key,
                                                   const std::string& job) {
-  return place.path.empty() ? listen_on_tcp(place.tcp) : listen_through_file(place.path, key, job);
+  return endpoint.path.empty() ? listen_on_tcp(endpoint.tcp)
+                               : listen_through_file(endpoint.path, key, job);
 }
 
 }  // namespace ho

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kSecondThought{500};
 // One by one; then one a minute.
-constexpr uint32_t kMaxRefusalsTold = 32;
+constexpr uint32_t kMaxRefusalsLogged = 32;
 
 }  // namespace
 
@@ -21,9 +21,9 @@ RendezvousRanks::RendezvousRanks(Setup setup)
     : setup_(std::move(setup)),
       ranks_(setup_.world_size),
       key_refusals_(setup_.world_size),
-      key_refusals_told_(kMaxRefusalsTold) {}
+      key_refusals_logged_(kMaxRefusalsLogged) {}
 
-std::string RendezvousRanks::name_of(const wire::RankClaim& who) {
+std::string RendezvousRanks::to_string(const wire::RankClaim& who) {
   return rank_at_host(who.rank, who.host, who.pid, who.called);
 }
 
@@ -31,7 +31,7 @@ std::vector<std::string> RendezvousRanks::names() const {
   std::vector<std::string> names;
   names.reserve(ranks_.size());
   for (const Rank& rank : ranks_) {
-    names.push_back(name_of(rank.who));
+    names.push_back(to_string(rank.who));
   }
   return names;
 }
@@ -54,7 +54,7 @@ void RendezvousRanks::leave(uint32_t rank) {
 void RendezvousRanks::note_lost(uint32_t rank) {
   ranks_[rank].lost = true;
   log_warn("rendezvous: {} had come and is gone: its control connection closed without a goodbye",
-           name_of(rank));
+           to_string(rank));
 }
 
 // Where a rank cannot take part, all are told once the others are here, lest one that comes later
@@ -110,11 +110,11 @@ std::string RendezvousRanks::arrived_text() const {
 
 Status RendezvousRanks::stuck(const Status& why) const {
   return {why.code(),
-          name_of(setup_.own) + ": " + why.message() + "; " + arrived_text() +
+          to_string(setup_.own) + ": " + why.message() + "; " + arrived_text() +
               "; missing: " + rank_list(missing_ranks())};
 }
 
-// A file is where several jobs may meet by mistake, since each can reach it. Nothing is known of
+// A file is where several jobs may join by mistake, since each can reach it. Nothing is known of
 // the job of somebody who has the key and no identity, or another kind of it.
 bool RendezvousRanks::may_be_of_another_job(const wire::RankClaim& who) const {
   const JobComparison jobs = compare_jobs(setup_.own.job, who.job);
@@ -134,7 +134,7 @@ Status RendezvousRanks::judge(const wire::RankClaim& who) {
 // of another job changes nothing for those who wait.
 void RendezvousRanks::note_unsuited(const wire::RankClaim& who, const Status& why) {
   if (may_be_of_another_job(who)) {
-    if (const auto left_out = strangers_told_.take(now_ns())) {
+    if (const auto left_out = strangers_logged_.take(now_ns())) {
       log_warn("rendezvous: {}; the rendezvous of the others goes on{}",
                why.message(),
                LogQuota::note(*left_out));
@@ -142,7 +142,7 @@ void RendezvousRanks::note_unsuited(const wire::RankClaim& who, const Status& wh
     return;
   }
   if (who.world_size == setup_.world_size && doubles_.size() < setup_.world_size) {
-    doubles_.emplace(name_of(who), why);
+    doubles_.emplace(to_string(who), why);
   }
   if (who.world_size != setup_.world_size && who.rank < setup_.world_size &&
       !ranks_[who.rank].here) {
@@ -154,8 +154,8 @@ Status RendezvousRanks::judge_rank(const wire::RankClaim& who) const {
   const JobComparison jobs = compare_jobs(setup_.own.job, who.job);
   if (!jobs.difference.empty()) {
     return {StatusCode::kMismatch,
-            "another job meets at " + setup_.address + ": of " + name_of(setup_.own) + " and " +
-                name_of(who) + ", " + jobs.difference +
+            "another job has its rendezvous at " + setup_.address + ": of " +
+                to_string(setup_.own) + " and " + to_string(who) + ", " + jobs.difference +
                 "; give each job a place of its own (HORING_RENDEZVOUS, or MASTER_PORT), and all "
                 "ranks of a job the same HORING_JOB_ID where that is set"};
   }
@@ -166,16 +166,16 @@ Status RendezvousRanks::judge_rank(const wire::RankClaim& who) const {
           : "";
   if (who.world_size != setup_.world_size) {
     return {StatusCode::kMismatch,
-            name_of(setup_.own) + " was started with a world size of " +
-                std::to_string(setup_.world_size) + ", " + name_of(who) + " with " +
+            to_string(setup_.own) + " was started with a world size of " +
+                std::to_string(setup_.world_size) + ", " + to_string(who) + " with " +
                 std::to_string(who.world_size) + "; give all ranks the same (WORLD_SIZE)" +
                 or_another};
   }
   const Rank& peer = ranks_[who.rank];
   if (peer.here) {
     return {StatusCode::kMismatch,
-            "rank " + std::to_string(who.rank) + " has come twice: " + name_of(peer.who) + " and " +
-                name_of(who) + "; give every process its own rank (RANK)" + or_another};
+            "rank " + std::to_string(who.rank) + " has come twice: " + to_string(peer.who) +
+                " and " + to_string(who) + "; give every process its own rank (RANK)" + or_another};
   }
   return {};
 }
@@ -195,7 +195,7 @@ std::string RendezvousRanks::missing_text(std::optional<uint32_t> impatient,
   const std::vector<uint32_t> missing = missing_ranks();
   std::string text = arrived_text();
   text += impatient.has_value()
-              ? " before the deadline of " + name_of(ranks_[*impatient].who) + " passed"
+              ? " before the deadline of " + to_string(ranks_[*impatient].who) + " passed"
               : " within " + std::to_string(setup_.own.timeout_ms) + " ms";
   text += "; missing: " + rank_list(missing);
   for (const std::string& about : troubles) {
@@ -208,7 +208,7 @@ std::string RendezvousRanks::missing_text(std::optional<uint32_t> impatient,
   size_t lost = 0;
   for (const Rank& peer : ranks_) {
     if (peer.lost && !peer.here && lost++ < kMaxNames) {
-      text += "; " + name_of(peer.who) +
+      text += "; " + to_string(peer.who) +
               " had come and is gone: its control connection closed without a goodbye (killed or "
               "crashed)";
     }
@@ -217,7 +217,7 @@ std::string RendezvousRanks::missing_text(std::optional<uint32_t> impatient,
   for (const std::string& refusal : key_refusals_.texts(missing)) {
     text += "; " + refusal;
   }
-  return text + "; see the output of the missing ranks, or give more time to meet: " +
+  return text + "; see the output of the missing ranks, or give more time to join: " +
          "the call's timeout, or HORING_CONNECT_TIMEOUT_MS";
 }
 
@@ -225,8 +225,8 @@ void RendezvousRanks::note_gave_up(uint32_t rank, const wire::Message& report) {
   Rank& peer = ranks_[rank];
   const auto why = wire::decode<FailureReport>(report.body);
   peer.gave_up = why.ok()
-                     ? Status(why->code, why->text + " (reported by " + name_of(peer.who) + ")")
-                     : why.status().with_context(name_of(peer.who));
+                     ? Status(why->code, why->text + " (reported by " + to_string(peer.who) + ")")
+                     : why.status().with_context(to_string(peer.who));
 }
 
 bool RendezvousRanks::note_key_refused(wire::View claim,
@@ -237,14 +237,14 @@ bool RendezvousRanks::note_key_refused(wire::View claim,
     return false;
   }
   const std::string text =
-      name_of(*who) + " from " + host + " was refused for the job key: " + why.message();
+      to_string(*who) + " from " + host + " was refused for the job key: " + why.message();
   const KeyRefusals::Kind kind = key_refusals_.note(*who, text);
   if (kind == KeyRefusals::Kind::kAgain) {
     return true;
   }
   // Who floods rank 0 with names that are nobody's shall not silence what is told of the others.
-  LogQuota& told = kind == KeyRefusals::Kind::kNew ? key_refusals_told_ : strangers_told_;
-  if (const auto left_out = told.take(now_ns())) {
+  LogQuota& reported = kind == KeyRefusals::Kind::kNew ? key_refusals_logged_ : strangers_logged_;
+  if (const auto left_out = reported.take(now_ns())) {
     log_warn(
         "rendezvous: {}; the rendezvous of the others goes on{}", text, LogQuota::note(*left_out));
   }
@@ -281,7 +281,7 @@ Status RendezvousRanks::all_refused_error() const {
     }
   }
   return {StatusCode::kMismatch,
-          arrived_text() + ", whose server is " + name_of(setup_.own) +
+          arrived_text() + ", whose server is " + to_string(setup_.own) +
               "; missing: " + rank_list(missing) + "; " + mismatch.message()};
 }
 

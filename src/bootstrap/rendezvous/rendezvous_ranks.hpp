@@ -22,14 +22,14 @@ class RendezvousRanks {
     uint32_t world_size = 1;
     wire::RankClaim own;  // of rank 0
     std::string address;  // where the others reach it, for messages
-    Deadline deadline;    // for all ranks to meet
+    Deadline deadline;    // for all ranks to find each other
   };
 
   explicit RendezvousRanks(Setup setup);
 
   // "rank 5 (node1, pid 123)".
-  [[nodiscard]] static std::string name_of(const wire::RankClaim& who);
-  [[nodiscard]] std::string name_of(uint32_t rank) const { return name_of(ranks_[rank].who); }
+  [[nodiscard]] static std::string to_string(const wire::RankClaim& who);
+  [[nodiscard]] std::string to_string(uint32_t rank) const { return to_string(ranks_[rank].who); }
   [[nodiscard]] std::vector<std::string> names() const;
 
   // Whether it may enter. Who is of this job and may not is not expected again.
@@ -85,8 +85,8 @@ class RendezvousRanks {
   // Processes that came as a rank that was here already, by name, and what they were told.
   std::map<std::string, Status> doubles_;
   KeyRefusals key_refusals_;
-  LogQuota key_refusals_told_;
-  LogQuota strangers_told_;
+  LogQuota key_refusals_logged_;
+  LogQuota strangers_logged_;
   // When to give up because every rank that is missing was refused.
   Deadline all_refused_due_ = Deadline::max();
 };

@@ -29,7 +29,7 @@ constexpr size_t index_of(std::string_view name) {
 }
 
 // Kernels by what types are called in their names.
-constexpr std::string_view name_of(DType dtype) {
+constexpr std::string_view type_name(DType dtype) {
   switch (dtype) {
     case DType::kInt8:
       return "int8";
@@ -71,7 +71,7 @@ constexpr size_t kernel_of(std::string_view prefix, Types... types) {
     }
   };
   append(prefix);
-  ((append("_"), append(name_of(types))), ...);
+  ((append("_"), append(type_name(types))), ...);
   return index_of({name, length});
 }
 

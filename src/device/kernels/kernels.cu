@@ -11,17 +11,17 @@ __device__ inline uint64_t all_threads() {
   return static_cast<uint64_t>(gridDim.x) * kThreads;
 }
 
-// The sum over a block's lanes, in the first lane.
+// The sum over a block's threads, in the first thread.
 template <class Part>
-__device__ inline Part sum_of_block(const Part& of_lane) {
-  __shared__ Part lanes[kThreads];
-  lanes[threadIdx.x] = of_lane;
+__device__ inline Part sum_of_block(const Part& of_thread) {
+  __shared__ Part thread_parts[kThreads];
+  thread_parts[threadIdx.x] = of_thread;
   __syncthreads();
   for (unsigned distance = kThreads / 2; distance > 0; distance /= 2) {
-    add_pair(lanes, threadIdx.x, distance);
+    add_pair(thread_parts, threadIdx.x, distance);
     __syncthreads();
   }
-  return lanes[0];
+  return thread_parts[0];
 }
 
 template <class Reduction, class Arguments>
@@ -29,7 +29,7 @@ __device__ inline void run_tiles(const Arguments& arguments) {
   using Part = typename Reduction::Part;
   const uint64_t tiles = tile_count(arguments.elements);
   for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const Part part = sum_of_block(Reduction::lane(arguments, tile, threadIdx.x));
+    const Part part = sum_of_block(Reduction::part_of(arguments, tile, threadIdx.x));
     if (threadIdx.x == 0) {
       memory_at<Part>(arguments.parts)[tile] = part;
     }
@@ -74,7 +74,7 @@ HORING_TILE_KERNELS(HORING_TILES)
 
 #define HORING_FINISH(name, Part)                                                                \
   extern "C" __global__ void __launch_bounds__(kThreads) name(const FinishArguments arguments) { \
-    const Part all = sum_of_block(Finish<Part>::lane(arguments, 0, threadIdx.x));                \
+    const Part all = sum_of_block(Finish<Part>::part_of(arguments, 0, threadIdx.x));                \
     if (threadIdx.x == 0) {                                                                      \
       *memory_at<Part>(arguments.result) = all;                                                  \
     }                                                                                            \

@@ -1,6 +1,6 @@
-// Norms and hashes of arrays. The elements are cut into tiles, a tile among kThreads lanes; a lane
-// adds up its elements in order, then lanes are added in pairs: lane l and l + 128, l and l + 64,
-// and so on. A block of threads does a tile, a thread a lane; a host does one after another. So the
+// Norms and hashes of arrays. The elements are cut into tiles, a tile among kThreads threads; a
+// thread adds up its elements in order, then threads are added in pairs: thread l and l + 128, l
+// and l + 64, and so on. On a device a block does a tile; a host does one after another. So the
 // order of the additions depends on the number of elements alone, and the sum has the same bits
 // whatever runs it. One block adds up the tiles in the same way, as if each were an element.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace ho::device {
 
-// Neighbouring elements that one lane takes together, and how often it does in a tile.
-inline constexpr uint64_t kLaneRun = 4;
-inline constexpr uint64_t kLaneRuns = 16;
-inline constexpr uint64_t kTileElements = kThreads * kLaneRun * kLaneRuns;
+// Neighbouring elements that one thread takes together, and how often it does in a tile.
+inline constexpr uint64_t kThreadRun = 4;
+inline constexpr uint64_t kThreadRuns = 16;
+inline constexpr uint64_t kTileElements = kThreads * kThreadRun * kThreadRuns;
 
 HORING_DEVICE constexpr uint64_t tile_count(uint64_t elements) {
   return elements / kTileElements + (elements % kTileElements != 0 ? 1U : 0U);
@@ -30,29 +30,29 @@ HORING_DEVICE inline void add(uint64_t& sum, const uint64_t& part) {
   sum += part;
 }
 
-// operation.at<kCount>(index) for a lane's elements of a tile.
+// operation.at<kCount>(index) for a thread's elements of a tile.
 template <class Operation>
-HORING_DEVICE inline void each_of_lane(
-    uint64_t elements, bool aligned, uint64_t tile, unsigned lane, Operation& operation) {
-  const uint64_t first = tile * kTileElements + lane * kLaneRun;
-  constexpr uint64_t kNextRun = kThreads * kLaneRun;
+HORING_DEVICE inline void each_of_thread(
+    uint64_t elements, bool aligned, uint64_t tile, unsigned thread, Operation& operation) {
+  const uint64_t first = tile * kTileElements + thread * kThreadRun;
+  constexpr uint64_t kNextRun = kThreads * kThreadRun;
   if (aligned && (tile + 1) * kTileElements <= elements) {
     HORING_UNROLL
-    for (uint64_t run = 0; run < kLaneRuns; ++run) {
-      operation.template at<kLaneRun>(first + run * kNextRun);
+    for (uint64_t run = 0; run < kThreadRuns; ++run) {
+      operation.template at<kThreadRun>(first + run * kNextRun);
     }
     return;
   }
-  for (uint64_t run = 0; run < kLaneRuns; ++run) {
+  for (uint64_t run = 0; run < kThreadRuns; ++run) {
     const uint64_t begin = first + run * kNextRun;
-    for (uint64_t i = begin; i < begin + kLaneRun && i < elements; ++i) {
+    for (uint64_t i = begin; i < begin + kThreadRun && i < elements; ++i) {
       operation.template at<1>(i);
     }
   }
 }
 
 template <class Codec>
-struct NormLane {
+struct NormThread {
   const NormArguments& arguments;
   SquaredNorm part = {};
 
@@ -75,11 +75,13 @@ template <class Codec>
 struct NormOf {
   using Part = SquaredNorm;
   static constexpr uint64_t kElementBytes = sizeof(typename Codec::Element);
-  HORING_DEVICE static Part lane(const NormArguments& arguments, uint64_t tile, unsigned lane) {
-    NormLane<Codec> of_lane{arguments};
-    const bool together = aligned<Codec, kLaneRun>(arguments.values);
-    each_of_lane(arguments.elements, together, tile, lane, of_lane);
-    return of_lane.part;
+  HORING_DEVICE static Part part_of(const NormArguments& arguments,
+                                    uint64_t tile,
+                                    unsigned thread) {
+    NormThread<Codec> of_thread{arguments};
+    const bool together = aligned<Codec, kThreadRun>(arguments.values);
+    each_of_thread(arguments.elements, together, tile, thread, of_thread);
+    return of_thread.part;
   }
 };
 
@@ -92,7 +94,7 @@ HORING_DEVICE inline uint64_t hash_of_element(uint64_t index, uint64_t bits) {
 }
 
 template <typename Element>
-struct HashLane {
+struct HashThread {
   const HashArguments& arguments;
   uint64_t part = 0;
 
@@ -102,8 +104,8 @@ struct HashLane {
     load<Integer<Element>>(arguments.values, index, values);
     HORING_UNROLL
     for (size_t k = 0; k < kCount; ++k) {
-      const uint64_t place = arguments.first_index + index + k;
-      part += hash_of_element(place, values[k]);
+      const uint64_t offset = arguments.first_index + index + k;
+      part += hash_of_element(offset, values[k]);
     }
   }
 };
@@ -112,11 +114,13 @@ template <typename Element>
 struct HashOf {
   using Part = uint64_t;
   static constexpr uint64_t kElementBytes = sizeof(Element);
-  HORING_DEVICE static Part lane(const HashArguments& arguments, uint64_t tile, unsigned lane) {
-    HashLane<Element> of_lane{arguments};
-    const bool together = aligned<Integer<Element>, kLaneRun>(arguments.values);
-    each_of_lane(arguments.elements, together, tile, lane, of_lane);
-    return of_lane.part;
+  HORING_DEVICE static Part part_of(const HashArguments& arguments,
+                                    uint64_t tile,
+                                    unsigned thread) {
+    HashThread<Element> of_thread{arguments};
+    const bool together = aligned<Integer<Element>, kThreadRun>(arguments.values);
+    each_of_thread(arguments.elements, together, tile, thread, of_thread);
+    return of_thread.part;
   }
 };
 
@@ -124,40 +128,40 @@ struct HashOf {
 template <class PartType>
 struct Finish {
   using Part = PartType;
-  HORING_DEVICE static Part lane(const FinishArguments& arguments,
-                                 uint64_t /*tile*/,
-                                 unsigned lane) {
+  HORING_DEVICE static Part part_of(const FinishArguments& arguments,
+                                    uint64_t /*tile*/,
+                                    unsigned thread) {
     const auto* const parts = memory_at<const Part>(arguments.parts);
     Part sum = {};
-    for (uint64_t i = lane; i < arguments.count; i += kThreads) {
+    for (uint64_t i = thread; i < arguments.count; i += kThreads) {
       add(sum, parts[i]);
     }
     return sum;
   }
 };
 
-// One step of adding lanes in pairs; `distance` is 128, then 64, and so on to 1. The first lane has
-// the sum of all in the end. Between two steps every lane waits for all.
+// One step of adding threads in pairs; `distance` is 128, then 64, and so on to 1. The first thread
+// has the sum of all in the end. Between two steps every thread waits for all.
 template <class Part>
-HORING_DEVICE inline void add_pair(Part* lanes, unsigned lane, unsigned distance) {
-  if (lane < distance) {
-    add(lanes[lane], lanes[lane + distance]);
+HORING_DEVICE inline void add_pair(Part* thread_parts, unsigned thread, unsigned distance) {
+  if (thread < distance) {
+    add(thread_parts[thread], thread_parts[thread + distance]);
   }
 }
 
 // A tile on a host.
 template <class Reduction, class Arguments>
 typename Reduction::Part tile_on_host(const Arguments& arguments, uint64_t tile) {
-  typename Reduction::Part lanes[kThreads];
-  for (unsigned lane = 0; lane < kThreads; ++lane) {
-    lanes[lane] = Reduction::lane(arguments, tile, lane);
+  typename Reduction::Part thread_parts[kThreads];
+  for (unsigned thread = 0; thread < kThreads; ++thread) {
+    thread_parts[thread] = Reduction::part_of(arguments, tile, thread);
   }
   for (unsigned distance = kThreads / 2; distance > 0; distance /= 2) {
-    for (unsigned lane = 0; lane < distance; ++lane) {
-      add_pair(lanes, lane, distance);
+    for (unsigned thread = 0; thread < distance; ++thread) {
+      add_pair(thread_parts, thread, distance);
     }
   }
-  return lanes[0];
+  return thread_parts[0];
 }
 
 }  // namespace ho::device

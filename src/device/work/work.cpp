@@ -40,72 +40,72 @@ void ring(void* argument) {
 Result<std::unique_ptr<Work>> Work::create(std::shared_ptr<Device> device) {
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device));
   HORING_ASSIGN(std::shared_ptr<const Kernels> kernels, shared_kernels(*device));
-  std::vector<Lane> lanes;
+  std::vector<Queue> queues;
   for (size_t i = 0; i < kDirections; ++i) {
     HORING_ASSIGN(Stream stream, Stream::create(*device));
     HORING_ASSIGN(Stream waker, Stream::create(*device));
-    Lane& lane = lanes.emplace_back(Lane{std::move(stream), std::move(waker), {}});
+    Queue& queue = queues.emplace_back(Queue{std::move(stream), std::move(waker), {}});
     for (uint64_t n = 0; n < kMaxUnderWay; ++n) {
       HORING_ASSIGN(Event event, Event::create(*device));
-      lane.events.push_back(std::move(event));
+      queue.events.push_back(std::move(event));
     }
   }
   HORING_ASSIGN(EventFd wake, EventFd::create());
-  return std::unique_ptr<Work>(
-      new Work(std::move(device),
-               {std::move(lanes[0]), std::move(lanes[1]), std::move(lanes[2]), std::move(lanes[3])},
-               std::move(kernels),
-               std::move(wake)));
+  return std::unique_ptr<Work>(new Work(
+      std::move(device),
+      {std::move(queues[0]), std::move(queues[1]), std::move(queues[2]), std::move(queues[3])},
+      std::move(kernels),
+      std::move(wake)));
 }
 
 Work::Work(std::shared_ptr<Device> device,
-           std::array<Lane, kDirections> lanes,
+           std::array<Queue, kDirections> queues,
            std::shared_ptr<const Kernels> kernels,
            EventFd wake)
     : device_(std::move(device)),
       wake_(std::make_unique<EventFd>(std::move(wake))),
       kernels_(std::move(kernels)),
-      lanes_(std::move(lanes)) {}
+      queues_(std::move(queues)) {}
 
 Work::~Work() {
-  forget_given();
+  forget_unstarted();
   if (Status status = drain(deadline_after(kLastDrain)); !status.ok()) {
     log_warn("{}", status.message());
   }
 }
 
-Status Work::look(Lane& lane) {
-  if (lane.completed == lane.started) {
+Status Work::look(Queue& queue) {
+  if (queue.completed == queue.started) {
     return {};
   }
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  while (lane.completed < lane.started) {
-    Event& next = lane.events[(lane.completed + 1) % kMaxUnderWay];
+  while (queue.completed < queue.started) {
+    Event& next = queue.events[(queue.completed + 1) % kMaxUnderWay];
     HORING_ASSIGN(const bool passed, next.passed());
     if (!passed) {
       return {};
     }
-    ++lane.completed;
+    ++queue.completed;
   }
   return {};
 }
 
-Result<bool> Work::room(Lane& lane) {
-  if (lane.started - lane.completed == kMaxUnderWay) {
-    HORING_TRY(look(lane));
+Result<bool> Work::may_start(Queue& queue) {
+  if (queue.started - queue.completed == kMaxUnderWay) {
+    HORING_TRY(look(queue));
   }
-  return lane.started - lane.completed < kMaxUnderWay && lane.gathered.pieces < kPiecesPerStart;
+  return queue.started - queue.completed < kMaxUnderWay && queue.gathered.pieces < kPiecesPerStart;
 }
 
-Status Work::record(Lane& lane) {
-  const uint64_t number = lane.started + 1;
-  HORING_TRY(tracked(lane, lane.events[number % kMaxUnderWay].record(lane.stream.handle())));
-  lane.started = number;
+Status Work::record(Queue& queue) {
+  const uint64_t number = queue.started + 1;
+  HORING_TRY(tracked(queue, queue.events[number % kMaxUnderWay].record(queue.stream.handle())));
+  queue.started = number;
   return {};
 }
 
-Status Work::tracked(Lane& lane, const Status& status) {
-  lane.untracked |= !status.ok();
+Status Work::tracked(Queue& queue, const Status& status) {
+  queue.untracked |= !status.ok();
   return status;
 }
 
@@ -113,14 +113,14 @@ Status Work::named(const Status& status) const {
   return status.ok() ? status : status.with_context("device " + std::to_string(device_->ordinal()));
 }
 
-Ticket Work::last_given(Direction direction) {
-  const Lane& used = lane(direction);
+Ticket Work::last_ticket(Direction direction) {
+  const Queue& used = queue(direction);
   return {direction, used.started + (used.gathered.empty() ? 0 : 1)};
 }
 
 Result<std::optional<Ticket>> Work::copy(Direction direction, std::span<const CopyRange> ranges) {
-  Lane& used = lane(direction);
-  HORING_ASSIGN(const bool free, room(used));
+  Queue& used = queue(direction);
+  HORING_ASSIGN(const bool free, may_start(used));
   if (!free) {
     return std::optional<Ticket>();
   }
@@ -129,14 +129,14 @@ Result<std::optional<Ticket>> Work::copy(Direction direction, std::span<const Co
                std::back_inserter(used.gathered.copies),
                [](const CopyRange& range) { return range.bytes > 0; });
   ++used.gathered.pieces;
-  return std::optional(last_given(direction));
+  return std::optional(last_ticket(direction));
 }
 
 Result<std::optional<Ticket>> Work::sum(Direction direction,
                                         const SumKind& kind,
                                         std::span<const Sum> sums) {
-  Lane& used = lane(direction);
-  HORING_ASSIGN(const bool free, room(used));
+  Queue& used = queue(direction);
+  HORING_ASSIGN(const bool free, may_start(used));
   if (!free) {
     return std::optional<Ticket>();
   }
@@ -150,72 +150,72 @@ Result<std::optional<Ticket>> Work::sum(Direction direction,
     }
   }
   ++used.gathered.pieces;
-  return std::optional(last_given(direction));
+  return std::optional(last_ticket(direction));
 }
 
 // What crosses the bus is left to the copy engines, and so is one range alone.
-Status Work::put_copies(const Lane& lane) const {
-  const std::vector<CopyRange>& copies = lane.gathered.copies;
-  if (is_inside(lane) && copies.size() > 1) {
+Status Work::put_copies(const Queue& queue) const {
+  const std::vector<CopyRange>& copies = queue.gathered.copies;
+  if (is_inside(queue) && copies.size() > 1) {
     std::vector<MemoryCopy> by_kernel;
     for (const CopyRange& range : copies) {
       by_kernel.push_back({range.to, range.from, range.bytes});
     }
-    return named(kernels_->copy(lane.stream.handle(), by_kernel));
+    return named(kernels_->copy(queue.stream.handle(), by_kernel));
   }
   for (const CopyRange& range : copies) {
-    HORING_TRY(lane.stream.copy(range.to, range.from, range.bytes));
+    HORING_TRY(queue.stream.copy(range.to, range.from, range.bytes));
   }
   return {};
 }
 
-Status Work::start(Lane& lane) {
-  if (lane.gathered.empty()) {
-    lane.gathered.pieces = 0;
+Status Work::start(Queue& queue) {
+  if (queue.gathered.empty()) {
+    queue.gathered.pieces = 0;
     return {};
   }
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  Status put = put_copies(lane);
-  for (const SumsOfKind& of_kind : lane.gathered.sums) {
+  Status put = put_copies(queue);
+  for (const SumsOfKind& of_kind : queue.gathered.sums) {
     if (put.ok()) {
-      put = named(kernels_->sum(lane.stream.handle(), of_kind.kind, of_kind.sums));
+      put = named(kernels_->sum(queue.stream.handle(), of_kind.kind, of_kind.sums));
     }
   }
-  lane.gathered = {};
-  HORING_TRY(tracked(lane, put));
-  return record(lane);
+  queue.gathered = {};
+  HORING_TRY(tracked(queue, put));
+  return record(queue);
 }
 
 Status Work::start_all() {
-  for (Lane& lane : lanes_) {
-    HORING_TRY(start(lane));
+  for (Queue& queue : queues_) {
+    HORING_TRY(start(queue));
   }
   return {};
 }
 
-void Work::forget_given() {
-  for (Lane& lane : lanes_) {
-    lane.gathered = {};
+void Work::forget_unstarted() {
+  for (Queue& queue : queues_) {
+    queue.gathered = {};
   }
 }
 
 Result<bool> Work::look() {
   bool any = false;
-  for (Lane& lane : lanes_) {
-    const uint64_t before = lane.completed;
-    HORING_TRY(look(lane));
-    any |= lane.completed != before;
+  for (Queue& queue : queues_) {
+    const uint64_t before = queue.completed;
+    HORING_TRY(look(queue));
+    any |= queue.completed != before;
   }
   return any;
 }
 
 Status Work::start() {
-  for (Lane& lane : lanes_) {
-    if (!lane.gathered.empty() && lane.started - lane.completed >= kStartsAhead) {
-      HORING_TRY(look(lane));
+  for (Queue& queue : queues_) {
+    if (!queue.gathered.empty() && queue.started - queue.completed >= kStartsAhead) {
+      HORING_TRY(look(queue));
     }
-    if (lane.started - lane.completed < kStartsAhead) {
-      HORING_TRY(start(lane));
+    if (queue.started - queue.completed < kStartsAhead) {
+      HORING_TRY(start(queue));
     }
   }
   return {};
@@ -223,8 +223,8 @@ Status Work::start() {
 
 Result<std::optional<Ticket>> Work::premultiply(
     DType dtype, void* to, const void* from, uint64_t elements, double factor) {
-  Lane& used = lane(Direction::kArrivesInside);
-  HORING_ASSIGN(const bool free, room(used));
+  Queue& used = queue(Direction::kArrivesInside);
+  HORING_ASSIGN(const bool free, may_start(used));
   if (!free) {
     return std::optional<Ticket>();
   }
@@ -233,7 +233,7 @@ Result<std::optional<Ticket>> Work::premultiply(
   HORING_TRY(tracked(
       used, named(kernels_->premultiply(used.stream.handle(), dtype, to, from, elements, factor))));
   HORING_TRY(record(used));
-  return std::optional(last_given(Direction::kArrivesInside));
+  return std::optional(last_ticket(Direction::kArrivesInside));
 }
 
 Result<bool> Work::passed(const Event& event) const {
@@ -242,8 +242,8 @@ Result<bool> Work::passed(const Event& event) const {
 }
 
 bool Work::pending() const {
-  return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
-    return lane.completed < lane.started || !lane.gathered.empty();
+  return std::any_of(queues_.begin(), queues_.end(), [](const Queue& queue) {
+    return queue.completed < queue.started || !queue.gathered.empty();
   });
 }
 
@@ -253,13 +253,13 @@ Status Work::wake_when_completed() {
   if (completed) {
     wake_->ring();  // nobody knows of it yet
   }
-  for (Lane& lane : lanes_) {
-    const uint64_t oldest = lane.completed + 1;
-    if (lane.completed < lane.started && lane.armed < oldest) {
+  for (Queue& queue : queues_) {
+    const uint64_t oldest = queue.completed + 1;
+    if (queue.completed < queue.started && queue.armed < oldest) {
       HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-      HORING_TRY(lane.waker.wait(lane.events[oldest % kMaxUnderWay]));
-      HORING_TRY(lane.waker.call_on_host(ring, wake_.get()));
-      lane.armed = oldest;
+      HORING_TRY(queue.waker.wait(queue.events[oldest % kMaxUnderWay]));
+      HORING_TRY(queue.waker.call_on_host(ring, wake_.get()));
+      queue.armed = oldest;
     }
   }
   return {};
@@ -268,10 +268,10 @@ Status Work::wake_when_completed() {
 Status Work::make_wait(StreamHandle stream) {
   HORING_TRY(start_all());
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  for (Lane& lane : lanes_) {
-    HORING_TRY(look(lane));
-    if (lane.completed < lane.started) {
-      const EventHandle last = lane.events[lane.started % kMaxUnderWay].handle();
+  for (Queue& queue : queues_) {
+    HORING_TRY(look(queue));
+    if (queue.completed < queue.started) {
+      const EventHandle last = queue.events[queue.started % kMaxUnderWay].handle();
       HORING_TRY(device_->check("cuStreamWaitEvent",
                                 device_->driver().stream_wait_event(stream, last, 0)));
     }
@@ -282,8 +282,8 @@ Status Work::make_wait(StreamHandle stream) {
 Status Work::drain(Deadline deadline) {
   const Status started = start_all();
   while (true) {
-    for (Lane& lane : lanes_) {
-      HORING_TRY(look(lane));
+    for (Queue& queue : queues_) {
+      HORING_TRY(look(queue));
     }
     if (!pending()) {
       HORING_TRY(end_untracked());
@@ -299,11 +299,11 @@ Status Work::drain(Deadline deadline) {
 }
 
 Status Work::end_untracked() {
-  for (Lane& lane : lanes_) {
-    if (std::exchange(lane.untracked, false)) {
+  for (Queue& queue : queues_) {
+    if (std::exchange(queue.untracked, false)) {
       HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
       HORING_TRY(device_->check("cuStreamSynchronize",
-                                device_->driver().stream_synchronize(lane.stream.handle())));
+                                device_->driver().stream_synchronize(queue.stream.handle())));
     }
   }
   return {};

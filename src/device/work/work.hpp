@@ -55,7 +55,7 @@ class Work {
 
   // Whether one more copy or sum may be given: there is a bound for what one start takes, so that
   // what it completes together does not keep its readers waiting, and for how many are under way.
-  [[nodiscard]] Result<bool> has_room(Direction direction) { return room(lane(direction)); }
+  [[nodiscard]] Result<bool> may_start(Direction direction) { return may_start(queue(direction)); }
   // Nothing: there is no room. The memory must stay, and nobody may read what is written or write
   // what is read, until the ticket has completed; nor may what is given later, before that.
   [[nodiscard]] Result<std::optional<Ticket>> copy(Direction, std::span<const CopyRange> ranges);
@@ -71,13 +71,13 @@ class Work {
   // Starts what was given, but where enough is under way.
   [[nodiscard]] Status start();
   // What was given and not started never is. Their tickets mean nothing any more.
-  void forget_given();
+  void forget_unstarted();
   // As far as look() knows. Of many pieces a call costs nothing.
   [[nodiscard]] bool completed(const Ticket& ticket) const {
-    return lanes_.at(static_cast<size_t>(ticket.direction)).completed >= ticket.number;
+    return queues_.at(static_cast<size_t>(ticket.direction)).completed >= ticket.number;
   }
   [[nodiscard]] bool started(const Ticket& ticket) const {
-    return lanes_.at(static_cast<size_t>(ticket.direction)).started >= ticket.number;
+    return queues_.at(static_cast<size_t>(ticket.direction)).started >= ticket.number;
   }
   [[nodiscard]] Result<bool> passed(const Event& event) const;
   [[nodiscard]] bool pending() const;
@@ -116,7 +116,7 @@ class Work {
     size_t pieces = 0;
     [[nodiscard]] bool empty() const { return copies.empty() && sums.empty(); }
   };
-  struct Lane {
+  struct Queue {
     Stream stream;
     Stream waker;               // waits for events of `stream`, and calls the host
     std::vector<Event> events;  // of ticket n: n modulo their number
@@ -134,29 +134,29 @@ class Work {
   template <typename Memory>
   [[nodiscard]] Result<Memory> take(Kept<Memory>& kept, size_t bytes);
   Work(std::shared_ptr<Device> device,
-       std::array<Lane, kDirections> lanes,
+       std::array<Queue, kDirections> queues,
        std::shared_ptr<const Kernels> kernels,
        EventFd wake);
-  [[nodiscard]] Lane& lane(Direction direction) {
-    return lanes_.at(static_cast<size_t>(direction));
+  [[nodiscard]] Queue& queue(Direction direction) {
+    return queues_.at(static_cast<size_t>(direction));
   }
   // Whether one more may be started.
-  [[nodiscard]] Result<bool> room(Lane& lane);
-  [[nodiscard]] Status look(Lane& lane);  // for what has completed
-  // Of a call that put something into the lane's stream, or has failed to.
-  [[nodiscard]] Status tracked(Lane& lane, const Status& status);
+  [[nodiscard]] Result<bool> may_start(Queue& queue);
+  [[nodiscard]] Status look(Queue& queue);  // for what has completed
+  // Of a call that put something into the queue's stream, or has failed to.
+  [[nodiscard]] Status tracked(Queue& queue, const Status& status);
   [[nodiscard]] Status named(const Status& status) const;
   [[nodiscard]] Status end_untracked();
   // Of what was given last. Completed at once, where that was nothing.
-  [[nodiscard]] Ticket last_given(Direction direction);
-  [[nodiscard]] Status start(Lane& lane);
+  [[nodiscard]] Ticket last_ticket(Direction direction);
+  [[nodiscard]] Status start(Queue& queue);
   [[nodiscard]] Status start_all();
-  [[nodiscard]] Status put_copies(const Lane& lane) const;
-  [[nodiscard]] bool is_inside(const Lane& lane) const {
-    return &lane >= &lanes_[static_cast<size_t>(Direction::kLeavesInside)];
+  [[nodiscard]] Status put_copies(const Queue& queue) const;
+  [[nodiscard]] bool is_inside(const Queue& queue) const {
+    return &queue >= &queues_[static_cast<size_t>(Direction::kLeavesInside)];
   }
-  // An event after what was just put into the lane's stream.
-  [[nodiscard]] Status record(Lane& lane);
+  // An event after what was just put into the queue's stream.
+  [[nodiscard]] Status record(Queue& queue);
 
   const std::shared_ptr<Device> device_;
   // The streams end first, and wait for what they were given: it may use all of this.
@@ -164,7 +164,7 @@ class Work {
   Kept<PinnedMemory> pinned_;
   Kept<DeviceMemory> on_device_;
   const std::shared_ptr<const Kernels> kernels_;
-  std::array<Lane, kDirections> lanes_;
+  std::array<Queue, kDirections> queues_;
 };
 
 }  // namespace ho::device

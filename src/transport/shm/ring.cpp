@@ -98,11 +98,11 @@ Result<std::optional<RingReader::Record>> RingReader::peek_at(uint64_t available
   const uint64_t offset = read_ % ring_.size();
   RecordHeader header;
   std::memcpy(&header, ring_.data() + offset, sizeof(header));
-  const uint64_t room = std::min<uint64_t>(available, ring_.size() - offset);
+  const uint64_t until_end = std::min<uint64_t>(available, ring_.size() - offset);
   const uint64_t bytes = record_bytes(header.payload_bytes);
-  if (bytes > room) {
-    return damaged("a record of " + std::to_string(bytes) + " bytes where " + std::to_string(room) +
-                   " are left");
+  if (bytes > until_end) {
+    return damaged("a record of " + std::to_string(bytes) + " bytes where " +
+                   std::to_string(until_end) + " are left");
   }
   if (header.kind == static_cast<uint32_t>(RecordKind::kPad)) {
     if (offset + bytes != ring_.size() || bytes == available) {

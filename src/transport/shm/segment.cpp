@@ -24,8 +24,8 @@ SegmentGeometry::SegmentGeometry(size_t member_count, uint64_t wanted_ring_bytes
 }
 
 size_t SegmentGeometry::slot(size_t owner, size_t writer, uint8_t channel) {
-  const size_t place = writer < owner ? writer : writer - 1;  // no rank writes to itself
-  return place * kChannelCount + channel;
+  const size_t index = writer < owner ? writer : writer - 1;  // no rank writes to itself
+  return index * kChannelCount + channel;
 }
 
 RingControl& SegmentGeometry::control(std::span<std::byte> segment,

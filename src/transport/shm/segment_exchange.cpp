@@ -60,7 +60,7 @@ std::string rank_text(GlobalRank rank) {
   return "rank " + std::to_string(rank.value());
 }
 
-std::string text_of(const ProcessCredentials& who) {
+std::string to_string(const ProcessCredentials& who) {
   return "process " + std::to_string(who.pid) + " of user " + std::to_string(who.uid);
 }
 
@@ -103,7 +103,7 @@ class SegmentExchange {
   [[nodiscard]] Status open_listener();
   [[nodiscard]] Status exchange_infos(const GroupExchange& exchange);
   // Calls all others and answers their calls meanwhile: nobody waits for one who waits.
-  [[nodiscard]] Status meet_all(const SharedMemory& segment, const EventFd& event);
+  [[nodiscard]] Status exchange_all(const SharedMemory& segment, const EventFd& event);
   [[nodiscard]] Status try_reading(const GroupExchange& exchange);
   [[nodiscard]] std::vector<std::unique_ptr<ShmPeer>> take_peers() { return std::move(peers_); }
 
@@ -123,7 +123,7 @@ class SegmentExchange {
   [[nodiscard]] Status hear_why_gone() const;
   // Reads what a caller sent. Callers that are not of the job are dropped without an answer.
   [[nodiscard]] Status hear(const Fd& caller);
-  [[nodiscard]] bool met_all() const;
+  [[nodiscard]] bool all_exchanged() const;
   // "rank 1, 5": those whose entry is not there yet.
   template <typename IsMissing>
   [[nodiscard]] std::string missing(const IsMissing& is_missing) const;
@@ -236,7 +236,7 @@ Result<bool> SegmentExchange::call(size_t to, std::span<const int> fds) const {
   // The name is free for anybody once its rank has ended.
   HORING_ASSIGN(const ProcessCredentials listener, peer_credentials(*connection));
   if (!may_be_of_job(listener)) {
-    return Status(StatusCode::kConnection, text_of(listener) + " listens in its place");
+    return Status(StatusCode::kConnection, to_string(listener) + " listens in its place");
   }
   PendingHandshake handshake;
   handshake.from_index = static_cast<uint32_t>(self_);
@@ -289,7 +289,7 @@ std::string SegmentExchange::missing(const IsMissing& is_missing) const {
   return text;
 }
 
-bool SegmentExchange::met_all() const {
+bool SegmentExchange::all_exchanged() const {
   return missing([this](size_t i) { return !called_[i] || peers_[i] == nullptr; }).empty();
 }
 
@@ -313,7 +313,7 @@ Status SegmentExchange::too_late() const {
 }
 
 void SegmentExchange::note_stranger(const ProcessCredentials& who) {
-  stranger_ = text_of(who);
+  stranger_ = to_string(who);
   if (strangers_++ == 0) {
     log_warn(
         "shared memory: {} has connected to the socket at which rank {} meets the ranks of its "
@@ -418,14 +418,14 @@ Status SegmentExchange::hear(const Fd& caller) {
   return {};
 }
 
-Status SegmentExchange::meet_all(const SharedMemory& segment, const EventFd& event) {
+Status SegmentExchange::exchange_all(const SharedMemory& segment, const EventFd& event) {
   const std::array<int, 2> fds{segment.fd(), event.fd()};
   Deadline next_look = Clock::now();
   while (true) {
     HORING_TRY(accept_callers());
     HORING_TRY(hear_callers());
     HORING_TRY(call_others(fds));
-    if (met_all()) {
+    if (all_exchanged()) {
       return {};
     }
     // Whether another rank has failed.
@@ -490,7 +490,7 @@ Result<std::vector<std::unique_ptr<ShmPeer>>> introduce(const ShmOptions& option
   }
   HORING_TRY(segments.open_listener());
   HORING_TRY(segments.exchange_infos(exchange));
-  HORING_TRY(segments.meet_all(segment, event));
+  HORING_TRY(segments.exchange_all(segment, event));
   HORING_TRY(segments.try_reading(exchange));
   return segments.take_peers();
 }

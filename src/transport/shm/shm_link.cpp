@@ -27,10 +27,10 @@ uint64_t total_bytes(std::span<const Part> parts) {
   return total;
 }
 
-// Calls copy(part's range, offset in the window) for what the window [offset, offset + bytes) of
+// Calls copy(part's range, offset in the range) for what the range [offset, offset + bytes) of
 // the concatenated parts covers.
 template <typename Part, typename Copy>
-void for_window(std::span<const Part> parts, uint64_t offset, uint64_t bytes, Copy copy) {
+void for_range(std::span<const Part> parts, uint64_t offset, uint64_t bytes, Copy copy) {
   uint64_t done = 0;
   for (const Part& part : parts) {
     if (offset >= part.size()) {
@@ -50,20 +50,20 @@ void for_window(std::span<const Part> parts, uint64_t offset, uint64_t bytes, Co
 }
 
 void gather(std::byte* to, std::span<const ConstBytes> parts, uint64_t offset, uint64_t bytes) {
-  for_window(parts, offset, bytes, [to](ConstBytes range, uint64_t at) {
+  for_range(parts, offset, bytes, [to](ConstBytes range, uint64_t at) {
     copy_payload(to + at, range.data(), range.size());
   });
 }
 
 void scatter(std::span<const Bytes> parts, uint64_t offset, ConstBytes from) {
-  for_window(parts, offset, from.size(), [from](Bytes range, uint64_t at) {
+  for_range(parts, offset, from.size(), [from](Bytes range, uint64_t at) {
     copy_payload(range.data(), from.data() + at, range.size());
   });
 }
 
 }  // namespace
 
-std::string ShmLink::describe() const {
+std::string ShmLink::to_string() const {
   return "shared memory rank " + std::to_string(wiring_.self.value()) + " -> rank " +
          std::to_string(wiring_.peer.value()) + ", channel " + std::to_string(wiring_.channel) +
          (wiring_.peer_reads_me ? ", single copy" : ", through the ring");

@@ -58,7 +58,7 @@ class ShmLink final : public Link, public OffsetMessages {
   void release_offset() override;
   [[nodiscard]] Status went_wrong() const override;
   [[nodiscard]] bool over_network() const override { return false; }
-  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::string to_string() const override;
 
   // News for a rank about to sleep: what its last try calls have not seen.
   [[nodiscard]] uint64_t unseen_messages() const { return wiring_.in.unseen(); }

@@ -45,7 +45,7 @@ class ShmTransportImpl : public ShmTransport {
         sleeper_(SegmentGeometry::doorbell(segment_->bytes()), event_),
         membership_(std::make_shared<Membership>(geometry, index_of(options.self))) {}
 
-  [[nodiscard]] Status meet(const GroupExchange& exchange, Deadline deadline) {
+  [[nodiscard]] Status exchange_segments(const GroupExchange& exchange, Deadline deadline) {
     HORING_ASSIGN(membership_->peers,
                   introduce(options_, geometry_, *segment_, event_, exchange, deadline));
     segment_->close_fd();
@@ -321,13 +321,13 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::create(const ShmOptions& opt
   HORING_ASSIGN(EventFd event, EventFd::create());
   auto transport =
       std::make_unique<ShmTransportImpl>(options, geometry, std::move(segment), std::move(event));
-  if (const Status met = transport->meet(exchange, deadline); !met.ok()) {
+  if (const Status exchanged = transport->exchange_segments(exchange, deadline); !exchanged.ok()) {
     // What befell another rank, or that this one waited in vain, names others, and them first.
     const bool of_others =
-        met.code() == StatusCode::kPeerLost || met.code() == StatusCode::kTimeout;
-    return of_others
-               ? met
-               : met.with_context("shared memory of rank " + std::to_string(options.self.value()));
+        exchanged.code() == StatusCode::kPeerLost || exchanged.code() == StatusCode::kTimeout;
+    return of_others ? exchanged
+                     : exchanged.with_context("shared memory of rank " +
+                                              std::to_string(options.self.value()));
   }
   return std::unique_ptr<ShmTransport>(std::move(transport));
 }

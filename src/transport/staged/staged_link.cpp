@@ -107,7 +107,7 @@ Result<bool> StagedLink::offer_answered() {
       slots_->note_refused();
       slots_.reset();
       shared_.slots->give_up(shared_.peer);
-      log_info("{}: the peer does not read this rank's device memory", describe());
+      log_info("{}: the peer does not read this rank's device memory", to_string());
     }
   }
   return true;
@@ -239,7 +239,7 @@ Result<StagedLink::SharedView> StagedLink::view_shared(const Frame& expected) {
   const uint64_t bytes = of_peer_.size();
   if (offset > bytes || expected.payload_bytes > bytes - offset) {
     return Status(StatusCode::kProtocol,
-                  describe() + ": a message outside of the peer's shared device memory");
+                  to_string() + ": a message outside of the peer's shared device memory");
   }
   return SharedView{false, of_peer_.subspan(offset, expected.payload_bytes)};
 }

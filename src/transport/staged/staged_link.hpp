@@ -67,8 +67,8 @@ class StagedLink final : public Link, public DeviceLink {
     return failed_ ? *failed_ : inner_.went_wrong();
   }
   [[nodiscard]] bool over_network() const override { return inner_.over_network(); }
-  [[nodiscard]] std::string describe() const override {
-    return inner_.describe() +
+  [[nodiscard]] std::string to_string() const override {
+    return inner_.to_string() +
            (offering_ != Offering::kNever ? ", shared device memory" : ", staged");
   }
   [[nodiscard]] std::string trouble() const override { return inner_.trouble(); }

@@ -22,8 +22,8 @@ std::array<std::byte, kClaimBytes> encode(const LinkClaim& claim) {
   store_le(bytes, 8, claim.to.value());
   store_le(bytes, 12, claim.rail.value());
   store_le(bytes, 16, claim.job_id);
-  store_le(bytes, 24, claim.stream);
-  store_le(bytes, 25, claim.stream_count);
+  store_le(bytes, 24, claim.connection);
+  store_le(bytes, 25, claim.connection_count);
   return bytes;
 }
 
@@ -38,8 +38,8 @@ Result<LinkClaim> decode_claim(std::span<const std::byte> bytes) {
   claim.to = GlobalRank(load_le<uint32_t>(bytes, 8));
   claim.rail = RailIndex(load_le<uint32_t>(bytes, 12));
   claim.job_id = load_le<uint64_t>(bytes, 16);
-  claim.stream = load_le<uint8_t>(bytes, 24);
-  claim.stream_count = load_le<uint8_t>(bytes, 25);
+  claim.connection = load_le<uint8_t>(bytes, 24);
+  claim.connection_count = load_le<uint8_t>(bytes, 25);
   return claim;
 }
 
@@ -71,11 +71,13 @@ Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
     return refuse(self + " has " + std::to_string(options.rails.size()) + " rails, so none with " +
                   "index " + std::to_string(claim.rail.value()));
   }
-  if (claim.stream_count != options.streams || claim.stream >= options.streams) {
+  if (claim.connection_count != options.connections_per_link ||
+      claim.connection >= options.connections_per_link) {
     return refuse("rank " + std::to_string(claim.from.value()) + " uses " +
-                  std::to_string(claim.stream_count) + " streams per link (this is number " +
-                  std::to_string(claim.stream) + "), " + self + " " +
-                  std::to_string(options.streams) + "; set HORING_TCP_STREAMS alike on all ranks");
+                  std::to_string(claim.connection_count) +
+                  " connections per link (this is number " + std::to_string(claim.connection) +
+                  "), " + self + " " + std::to_string(options.connections_per_link) +
+                  "; set HORING_TCP_STREAMS alike on all ranks");
   }
   return {};
 }

@@ -22,8 +22,8 @@ struct LinkClaim {
   RailIndex rail;
   uint16_t communicator = 0;
   uint8_t channel = 0;
-  uint8_t stream = 0;
-  uint8_t stream_count = 1;
+  uint8_t connection = 0;
+  uint8_t connection_count = 1;
   uint64_t job_id = 0;
 
   [[nodiscard]] LinkKey key_of_peer() const { return {from, rail, communicator, channel}; }

@@ -27,7 +27,7 @@ Status check_parts(const Frame& frame, std::span<const Part> parts) {
 
 TcpLink::TcpLink(Context& context, const LinkKey& key)
     : context_(context), key_(key), dials_(opens(context.options.self, key.peer, key.channel)) {
-  streams_.resize(context.options.streams);
+  connections_.resize(context.options.connections_per_link);
 }
 
 TcpLink::~TcpLink() = default;
@@ -38,7 +38,7 @@ std::string TcpLink::path() const {
          context_.peers.at(key_.peer.at()).rail_addresses.at(key_.rail.at());
 }
 
-std::string TcpLink::describe() const {
+std::string TcpLink::to_string() const {
   switch (state_) {
     case State::kOpening:
       return path() +
@@ -67,9 +67,10 @@ std::string TcpLink::trouble() const {
     case InterfaceState::kUnknown:
       break;
   }
-  const bool unanswered = std::any_of(streams_.begin(), streams_.end(), [this](const auto& stream) {
-    return stream != nullptr && stream->unanswered(context_.options.look);
-  });
+  const bool unanswered =
+      std::any_of(connections_.begin(), connections_.end(), [this](const auto& connection) {
+        return connection != nullptr && connection->unanswered(context_.options.look);
+      });
   return unanswered ? "what is sent there is not answered (check cable, switch port and interface "
                       "on both ends)"
                     : "";
@@ -101,7 +102,7 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
   if (state_ != State::kOpen) {
     return false;
   }
-  const Result<bool> written = write_message(sending_stream(), payload);
+  const Result<bool> written = write_message(sending_connection(), payload);
   if (!written.ok()) {
     return fail_sending(written.status());
   }
@@ -113,7 +114,7 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
   return *written;
 }
 
-Result<bool> TcpLink::write_message(Stream& stream, std::span<const ConstBytes> payload) {
+Result<bool> TcpLink::write_message(Connection& connection, std::span<const ConstBytes> payload) {
   // Close frames go between messages.
   if (!control_.empty() && send_offset_ == 0) {
     HORING_ASSIGN(const bool flushed, flush_control());
@@ -129,7 +130,8 @@ Result<bool> TcpLink::write_message(Stream& stream, std::span<const ConstBytes> 
         return false;
       }
     }
-    HORING_ASSIGN(const size_t written, stream.write(send_header_, payload, send_offset_, limit));
+    HORING_ASSIGN(const size_t written,
+                  connection.write(send_header_, payload, send_offset_, limit));
     if (written == 0) {
       return false;
     }
@@ -175,17 +177,17 @@ Result<bool> TcpLink::try_recv(const Frame& expected, std::span<const Bytes> par
 }
 
 Result<bool> TcpLink::receive(const Frame& expected, std::span<const Bytes> parts) {
-  Stream& stream = receiving_stream();
-  HORING_ASSIGN(const bool header, receive_header(expected, parts, stream));
+  Connection& connection = receiving_connection();
+  HORING_ASSIGN(const bool header, receive_header(expected, parts, connection));
   if (!header) {
     return false;
   }
-  HORING_ASSIGN(const bool complete, stream.read_payload(parts, expected.payload_bytes));
+  HORING_ASSIGN(const bool complete, connection.read_payload(parts, expected.payload_bytes));
   if (!complete) {
-    stream.await_rest(HeaderRead::kWithPayload, expected.payload_bytes);
+    connection.await_rest(HeaderRead::kWithPayload, expected.payload_bytes);
     return false;
   }
-  stream.next_message();
+  connection.next_message();
   head_checked_ = false;
   return true;
 }
@@ -199,15 +201,15 @@ HeaderRead TcpLink::header_read(uint32_t payload_bytes) const {
 
 Result<bool> TcpLink::receive_header(const Frame& expected,
                                      std::span<const Bytes> parts,
-                                     Stream& stream) {
+                                     Connection& connection) {
   while (!head_checked_) {
     const HeaderRead how = header_read(expected.payload_bytes);
-    HORING_ASSIGN(const bool complete, stream.read_header(how, parts));
+    HORING_ASSIGN(const bool complete, connection.read_header(how, parts));
     if (!complete) {
-      stream.await_rest(how, expected.payload_bytes);
+      connection.await_rest(how, expected.payload_bytes);
       return false;
     }
-    HORING_ASSIGN(const Frame frame, decode(stream.header()));
+    HORING_ASSIGN(const Frame frame, decode(connection.header()));
     if (frame.type == Frame::Type::kData) {
       note_data_ahead();
       HORING_TRY(check_expected(expected, frame));
@@ -233,14 +235,14 @@ Result<std::optional<Frame>> TcpLink::try_peek(bool awaited) {
 
 Result<std::optional<Frame>> TcpLink::peek_open() {
   while (state_ == State::kOpen || state_ == State::kClosing) {
-    Stream& stream = receiving_stream();
+    Connection& connection = receiving_connection();
     const HeaderRead how = header_read(0);
-    HORING_ASSIGN(const bool complete, stream.read_header(how, {}));
+    HORING_ASSIGN(const bool complete, connection.read_header(how, {}));
     if (!complete) {
-      stream.await_rest(how, 0);
+      connection.await_rest(how, 0);
       break;
     }
-    HORING_ASSIGN(const Frame frame, decode(stream.header()));
+    HORING_ASSIGN(const Frame frame, decode(connection.header()));
     if (frame.type == Frame::Type::kData) {
       note_data_ahead();
       return std::optional<Frame>(frame);
@@ -278,11 +280,11 @@ void TcpLink::tick() {
   hint_ticks_ -= std::min(hint_ticks_, 1U);
   const bool connected = state_ == State::kOpen || state_ == State::kClosing;
   Status status = connected ? Status() : look_for_peer();
-  for (size_t i = 0; connected && i < streams_.size() && status.ok(); ++i) {
-    status = streams_[i]->check_alive(context_.options.look);
-    event_ |= recv_active_ && streams_[i]->look_below_mark();
+  for (size_t i = 0; connected && i < connections_.size() && status.ok(); ++i) {
+    status = connections_[i]->check_alive(context_.options.look);
+    event_ |= recv_active_ && connections_[i]->look_below_mark();
   }
-  if (connected && status.ok() && !recv_active_ && receiving_stream().may_read()) {
+  if (connected && status.ok() && !recv_active_ && receiving_connection().may_read()) {
     status = inspect();
   }
   if (!status.ok()) {
@@ -293,16 +295,16 @@ void TcpLink::tick() {
 
 bool TcpLink::finish_output() {
   bool pending = false;
-  for (const auto& stream : streams_) {
-    pending |= stream != nullptr && stream->finish_output();
+  for (const auto& connection : connections_) {
+    pending |= connection != nullptr && connection->finish_output();
   }
   return pending;
 }
 
-void TcpLink::close_streams() {
-  for (auto& stream : streams_) {
-    if (stream != nullptr) {
-      stream.reset();
+void TcpLink::close_connections() {
+  for (auto& connection : connections_) {
+    if (connection != nullptr) {
+      connection.reset();
       --context_.open_connections;
     }
   }
@@ -312,7 +314,7 @@ void TcpLink::close_streams() {
   note_message();
 }
 
-Status TcpLink::with_place(const Status& cause) const {
+Status TcpLink::with_link(const Status& cause) const {
   return cause.with_context("rank " + std::to_string(key_.peer.value()) + ", rail " +
                             std::to_string(key_.rail.value()) + ", " + path());
 }
@@ -322,19 +324,19 @@ Status TcpLink::fail_sending(const Status& cause) {
   if (cause.code() != StatusCode::kPeerLost) {
     return fail(cause);
   }
-  send_error_ = with_place(cause);
+  send_error_ = with_link(cause);
   log_debug("link sends no more: {}", send_error_.message());
   return send_error_;
 }
 
 Status TcpLink::fail(const Status& cause) {
   if (state_ != State::kFailed) {
-    error_ = with_place(cause);
+    error_ = with_link(cause);
     log_debug("link failed: {}", error_.message());
     // Ranks that disagree are both alive: the peer shall hear what differs, over the control plane,
     // and not find a lost connection first.
     if (cause.code() != StatusCode::kMismatch && cause.code() != StatusCode::kInternal) {
-      close_streams();
+      close_connections();
     }
     state_ = State::kFailed;
   }
@@ -343,8 +345,10 @@ Status TcpLink::fail(const Status& cause) {
 
 uint64_t TcpLink::memory_bytes() const {
   uint64_t total = sizeof(TcpLink) + staging_bytes_;
-  for (const auto& stream : streams_) {
-    total += stream == nullptr ? 0 : sizeof(Stream) + sizeof(Socket) + stream->memory_bytes();
+  for (const auto& connection : connections_) {
+    total += connection == nullptr
+                 ? 0
+                 : sizeof(Connection) + sizeof(Socket) + connection->memory_bytes();
   }
   return total;
 }

@@ -30,10 +30,10 @@
 #include <vector>
 
 #include "connect/connector.hpp"
+#include "transport/tcp/connection.hpp"
 #include "transport/tcp/context.hpp"
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/port_watch.hpp"
-#include "transport/tcp/stream.hpp"
 #include "transport/transport.hpp"
 
 namespace ho::tcp {
@@ -54,7 +54,7 @@ class TcpLink final : public Link {
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override { view_ready_ = false; }
-  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::string to_string() const override;
   [[nodiscard]] std::string trouble() const override;
 
   // For the transport.
@@ -66,8 +66,8 @@ class TcpLink final : public Link {
   // so, and close requests that arrived between uses.
   void tick();
   // A connection that the peer opened. Refused when there is one already.
-  [[nodiscard]] bool can_attach(uint8_t stream) const;
-  void attach(uint8_t stream, std::unique_ptr<Socket> socket);
+  [[nodiscard]] bool can_attach(uint8_t connection) const;
+  void attach(uint8_t connection, std::unique_ptr<Socket> socket);
   // Whether closing may begin, and when the link was last used.
   [[nodiscard]] bool closable() const;
   // Whether it is the peer that may begin, and should be asked.
@@ -77,7 +77,7 @@ class TcpLink final : public Link {
   [[nodiscard]] uint64_t last_used_turn() const { return last_used_turn_; }
   void begin_close();
   void send_hint();
-  // Ends the output of its streams; true: a peer's host has not acknowledged all of it.
+  // Ends the output of its connections; true: a peer's host has not acknowledged all of it.
   [[nodiscard]] bool finish_output();
   [[nodiscard]] uint64_t memory_bytes() const;
 
@@ -95,19 +95,24 @@ class TcpLink final : public Link {
   [[nodiscard]] Result<bool> receive(const Frame& expected, std::span<const Bytes> parts);
   [[nodiscard]] Result<bool> receive_header(const Frame& expected,
                                             std::span<const Bytes> parts,
-                                            Stream& stream);
+                                            Connection& connection);
   // The connections that the next message takes, either way.
-  [[nodiscard]] Stream& sending_stream() { return *streams_[sent_count_ % streams_.size()]; }
-  [[nodiscard]] Stream& receiving_stream() { return *streams_[received_count_ % streams_.size()]; }
+  [[nodiscard]] Connection& sending_connection() {
+    return *connections_[sent_count_ % connections_.size()];
+  }
+  [[nodiscard]] Connection& receiving_connection() {
+    return *connections_[received_count_ % connections_.size()];
+  }
   // Whether the peer owes an answer to our close request, which stands before any message.
   [[nodiscard]] bool answer_due() const {
     return dials_ && (state_ == State::kClosing || refusal_due_);
   }
   [[nodiscard]] HeaderRead header_read(uint32_t payload_bytes) const;
-  [[nodiscard]] Result<bool> write_message(Stream& stream, std::span<const ConstBytes> payload);
+  [[nodiscard]] Result<bool> write_message(Connection& connection,
+                                           std::span<const ConstBytes> payload);
   [[nodiscard]] size_t pace(const RailPace& rate, size_t wanted_bytes);
   [[nodiscard]] Status start_connecting();
-  [[nodiscard]] LinkClaim claim_of(size_t stream) const;
+  [[nodiscard]] LinkClaim claim_of(size_t connection) const;
   [[nodiscard]] Status cannot_connect(const Status& why) const;
   void note_attached();
   [[nodiscard]] Status look_for_peer();
@@ -123,8 +128,8 @@ class TcpLink final : public Link {
   void note_data_ahead();
   void queue_control(Frame::Type type);
   [[nodiscard]] Result<bool> flush_control();
-  void close_streams();
-  [[nodiscard]] Status with_place(const Status& cause) const;
+  void close_connections();
+  [[nodiscard]] Status with_link(const Status& cause) const;
   Status fail(const Status& cause);
   [[nodiscard]] Status fail_sending(const Status& cause);
   [[nodiscard]] std::string path() const;
@@ -135,7 +140,7 @@ class TcpLink final : public Link {
   State state_ = State::kOpening;
   Status error_;
   Status send_error_;
-  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connector>> connectors_;  // while this rank opens the link
   PortWatch peer_port_;                                 // while the peer is to, and nobody watches
   uint64_t last_used_turn_ = 0;

@@ -19,15 +19,15 @@ Status violation(std::string text) {
 
 }  // namespace
 
-LinkClaim TcpLink::claim_of(size_t stream) const {
+LinkClaim TcpLink::claim_of(size_t connection) const {
   LinkClaim claim;
   claim.from = context_.options.self;
   claim.to = key_.peer;
   claim.rail = key_.rail;
   claim.communicator = key_.communicator;
   claim.channel = key_.channel;
-  claim.stream = static_cast<uint8_t>(stream);
-  claim.stream_count = static_cast<uint8_t>(streams_.size());
+  claim.connection = static_cast<uint8_t>(connection);
+  claim.connection_count = static_cast<uint8_t>(connections_.size());
   claim.job_id = context_.options.job_id;
   return claim;
 }
@@ -50,7 +50,7 @@ Status TcpLink::start_connecting() {
     socket.event = &event_;
     return context_.poller->add(socket);
   };
-  for (size_t i = 0; i < streams_.size(); ++i) {
+  for (size_t i = 0; i < connections_.size(); ++i) {
     options.claim = [this, i] {
       const auto claim = encode(claim_of(i));
       return std::vector<std::byte>(claim.begin(), claim.end());
@@ -89,21 +89,22 @@ Status TcpLink::cannot_connect(const Status& why) const {
                      " are up and in one network, and that no firewall drops its port")};
 }
 
-bool TcpLink::can_attach(uint8_t stream) const {
+bool TcpLink::can_attach(uint8_t connection) const {
   const bool awaited = state_ == State::kOpening || state_ == State::kClosed;
-  return !dials_ && awaited && stream < streams_.size() && streams_[stream] == nullptr;
+  return !dials_ && awaited && connection < connections_.size() &&
+         connections_[connection] == nullptr;
 }
 
-void TcpLink::attach(uint8_t stream, std::unique_ptr<Socket> socket) {
+void TcpLink::attach(uint8_t connection, std::unique_ptr<Socket> socket) {
   socket->event = &event_;
-  streams_.at(stream) = std::make_unique<Stream>(std::move(socket));
+  connections_.at(connection) = std::make_unique<Connection>(std::move(socket));
   ++context_.open_connections;
   note_attached();
 }
 
 void TcpLink::note_attached() {
   const bool all = std::all_of(
-      streams_.begin(), streams_.end(), [](const auto& each) { return each != nullptr; });
+      connections_.begin(), connections_.end(), [](const auto& each) { return each != nullptr; });
   state_ = all ? State::kOpen : State::kOpening;
   if (all) {
     event_ = true;
@@ -131,7 +132,7 @@ Status TcpLink::advance_opening() {
     HORING_TRY(start_connecting());
   }
   for (size_t i = 0; i < connectors_.size(); ++i) {
-    if (streams_[i] != nullptr) {
+    if (connections_[i] != nullptr) {
       continue;
     }
     Result<std::unique_ptr<Socket>> socket = connectors_[i]->step(now_ns());
@@ -160,7 +161,7 @@ void TcpLink::advance() {
   } else if (close_wanted_ && closable()) {
     begin_close();
   } else if (state_ == State::kOpen && !recv_active_ &&
-             last_used_turn_ + kIdleTurns < context_.turn && receiving_stream().may_read()) {
+             last_used_turn_ + kIdleTurns < context_.turn && receiving_connection().may_read()) {
     status = inspect();
   }
   if (!status.ok()) {
@@ -180,8 +181,8 @@ bool TcpLink::hintable() const {
 bool TcpLink::idle() const {
   const bool quiet = state_ == State::kOpen && !send_active_ && !recv_active_ && !view_ready_ &&
                      !refusal_due_ && control_.empty() && last_used_turn_ < context_.turn;
-  return quiet && std::all_of(streams_.begin(), streams_.end(), [](const auto& stream) {
-           return stream->at_message_start();
+  return quiet && std::all_of(connections_.begin(), connections_.end(), [](const auto& connection) {
+           return connection->at_message_start();
          });
 }
 
@@ -220,7 +221,7 @@ Result<bool> TcpLink::flush_control() {
   while (!control_.empty()) {
     iovec buffer{control_.data(), control_.size()};
     HORING_ASSIGN(const size_t written,
-                  sending_stream().write(std::span(&buffer, 1), control_.size()));
+                  sending_connection().write(std::span(&buffer, 1), control_.size()));
     if (written == 0) {
       return false;
     }
@@ -239,7 +240,7 @@ Status TcpLink::advance_closing() {
     return {};
   }
   if (state_ == State::kClosing && !dials_) {
-    close_streams();
+    close_connections();
     state_ = State::kClosed;
     return {};
   }
@@ -257,23 +258,24 @@ Status TcpLink::inspect() {
 
 // true: it was a hint.
 Result<bool> TcpLink::inspect_hint() {
-  Stream& stream = receiving_stream();
-  if (head_checked_ || stream.header_complete()) {
+  Connection& connection = receiving_connection();
+  if (head_checked_ || connection.header_complete()) {
     return false;
   }
-  const Result<bool> complete = stream.read_header(HeaderRead::kAlone, {});
+  const Result<bool> complete = connection.read_header(HeaderRead::kAlone, {});
   if (!complete.ok()) {
-    // A peer that ended first sent what it had to send: it may lie in the other streams.
-    const bool all_ended = std::all_of(streams_.begin(), streams_.end(), [&](const auto& each) {
-      return each.get() == &stream || each->at_end();
-    });
+    // A peer that ended first sent what it had to send: it may lie in the other connections.
+    const bool all_ended =
+        std::all_of(connections_.begin(), connections_.end(), [&](const auto& each) {
+          return each.get() == &connection || each->at_end();
+        });
     return all_ended ? Result<bool>(complete.status()) : Result<bool>(false);
   }
   if (!*complete) {
-    stream.await_rest(HeaderRead::kAlone, 0);
+    connection.await_rest(HeaderRead::kAlone, 0);
     return false;
   }
-  HORING_ASSIGN(const Frame frame, decode(stream.header()));
+  HORING_ASSIGN(const Frame frame, decode(connection.header()));
   if (frame.type == Frame::Type::kData) {
     note_data_ahead();
     return false;
@@ -296,7 +298,7 @@ Status TcpLink::on_control(const Frame& frame, std::span<const Bytes> parts) {
   if (frame.payload_bytes != 0) {
     return violation("it has a payload");
   }
-  receiving_stream().next_message_after_bare_header(parts);
+  receiving_connection().next_message_after_bare_header(parts);
   if (frame.type == Frame::Type::kCloseRequest) {
     return on_request(frame);
   }
@@ -308,7 +310,7 @@ Status TcpLink::on_control(const Frame& frame, std::span<const Bytes> parts) {
   }
   event_ = true;
   if (frame.type == Frame::Type::kCloseAccept && !refusal_due_) {
-    close_streams();
+    close_connections();
     state_ = State::kClosed;
     return {};
   }
@@ -339,7 +341,7 @@ Status TcpLink::on_request(const Frame& frame) {
   }
   const bool agreed = !send_active_ && frame.count == sent_count_ &&
                       frame.sequence == static_cast<uint32_t>(received_count_);
-  if (agreed && !receiving_stream().at_message_start()) {
+  if (agreed && !receiving_connection().at_message_start()) {
     return violation("a message behind a request that no message crossed");
   }
   queue_control(agreed ? Frame::Type::kCloseAccept : Frame::Type::kCloseRefuse);

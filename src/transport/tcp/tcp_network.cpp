@@ -39,11 +39,11 @@ Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup, const TcpOpti
 }  // namespace
 
 Result<MakeNetwork> tcp_network() {
-  HORING_ASSIGN(const uint64_t streams, env::number(env::kTcpStreams));
+  HORING_ASSIGN(const uint64_t connections_per_link, env::number(env::kTcpStreams));
   HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
-  return MakeNetwork([streams, connections](const NetworkSetup& setup) {
+  return MakeNetwork([connections_per_link, connections](const NetworkSetup& setup) {
     TcpOptions options = options_of(setup);
-    options.streams = static_cast<uint32_t>(streams);
+    options.connections_per_link = static_cast<uint32_t>(connections_per_link);
     options.max_connections = static_cast<uint32_t>(connections);
     return make(setup, options);
   });

@@ -18,7 +18,7 @@ namespace ho {
 namespace tcp {
 namespace {
 
-constexpr uint32_t kMaxStreams = 64;
+constexpr uint32_t kMaxConnections = 64;
 constexpr int64_t kTickNs = 1'000'000'000;
 
 Status check_options(const TcpOptions& options) {
@@ -33,9 +33,9 @@ Status check_options(const TcpOptions& options) {
         "no rail: no usable network interface was found or HORING_SOCKET_IFNAME "
         "excludes them all");
   }
-  if (options.streams == 0 || options.streams > kMaxStreams) {
-    return invalid("HORING_TCP_STREAMS must be 1 to " + std::to_string(kMaxStreams) + ", not " +
-                   std::to_string(options.streams));
+  if (options.connections_per_link == 0 || options.connections_per_link > kMaxConnections) {
+    return invalid("HORING_TCP_STREAMS must be 1 to " + std::to_string(kMaxConnections) + ", not " +
+                   std::to_string(options.connections_per_link));
   }
   for (const RailInterface& rail : options.rails) {
     if (rail.pace && rail.pace->slot >= Pacer::kMaxRails) {
@@ -102,10 +102,10 @@ class SocketTransport final : public TcpTransport {
     order_.push_back(std::make_unique<TcpLink>(context_, key));
     TcpLink* link = order_.back().get();
     links_.emplace(key, link);
-    for (uint32_t i = 0; i < context_.options.streams; ++i) {
-      const auto stream = static_cast<uint8_t>(i);
-      if (auto parked = parked_.extract({key, stream}); !parked.empty()) {
-        link->attach(stream, std::move(parked.mapped()));
+    for (uint32_t i = 0; i < context_.options.connections_per_link; ++i) {
+      const auto connection = static_cast<uint8_t>(i);
+      if (auto parked = parked_.extract({key, connection}); !parked.empty()) {
+        link->attach(connection, std::move(parked.mapped()));
       }
     }
     link->advance();
@@ -250,14 +250,14 @@ class SocketTransport final : public TcpTransport {
   [[nodiscard]] Status decide(const LinkClaim& claim) const {
     const LinkKey key = claim.key_of_peer();
     const auto found = links_.find(key);
-    const bool free = found != links_.end() ? found->second->can_attach(claim.stream)
-                                            : parked_.count({key, claim.stream}) == 0;
+    const bool free = found != links_.end() ? found->second->can_attach(claim.connection)
+                                            : parked_.count({key, claim.connection}) == 0;
     if (free) {
       return {};
     }
     return {StatusCode::kMismatch,
-            "rank " + std::to_string(claim.from.value()) + " has already opened stream " +
-                std::to_string(claim.stream) + " of this link (rail " +
+            "rank " + std::to_string(claim.from.value()) + " has already opened connection " +
+                std::to_string(claim.connection) + " of this link (rail " +
                 std::to_string(claim.rail.value()) + ", channel " + std::to_string(claim.channel) +
                 "), or the link has failed"};
   }
@@ -270,14 +270,14 @@ class SocketTransport final : public TcpTransport {
     tune_data_socket(socket->fd.get());
     const LinkKey key = claim.key_of_peer();
     if (const auto found = links_.find(key); found != links_.end()) {
-      found->second->attach(claim.stream, std::move(socket));
+      found->second->attach(claim.connection, std::move(socket));
     } else {
-      parked_.emplace(std::pair(key, claim.stream), std::move(socket));
+      parked_.emplace(std::pair(key, claim.connection), std::move(socket));
     }
   }
 
   // Why at all: send() and recv() reach every rank, so a rank may come to have as many links as the
-  // job has ranks, times streams and communicators. Each connection holds a descriptor on both
+  // job has ranks, times connections and communicators. Each connection holds a descriptor on both
   // ends, of which 1024 are a usual limit, kernel memory as of its busiest time, and is probed
   // every few seconds; most are not used again soon (docs/design/adr/0019-one-acceptor.md).
   //
@@ -292,7 +292,7 @@ class SocketTransport final : public TcpTransport {
     uint32_t leaving = 0;
     TcpLink* oldest = nullptr;
     for (const auto& link : order_) {
-      leaving += link->leaving() ? context_.options.streams : 0;
+      leaving += link->leaving() ? context_.options.connections_per_link : 0;
       if ((link->closable() || link->hintable()) &&
           (oldest == nullptr || link->last_used_turn() < oldest->last_used_turn())) {
         oldest = link.get();

@@ -1,7 +1,7 @@
 // Messages between hosts over plain non-blocking TCP sockets. One listening port per rank; a link
-// is one connection (or `streams` of them) between the two ranks, bound on both ends to the rail's
-// interface. The lower global rank of a link connects, the higher accepts. All sockets live in one
-// epoll instance, edge-triggered; there is no thread.
+// is one connection (or `connections` of them) between the two ranks, bound on both ends to the
+// rail's interface. The lower global rank of a link connects, the higher accepts. All sockets live
+// in one epoll instance, edge-triggered; there is no thread.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct TcpOptions {
   uint64_t job_id = 0;
   std::shared_ptr<const JobKey> key;
   std::vector<RailInterface> rails;  // of this rank's host, by RailIndex
-  uint32_t streams = 1;
+  uint32_t connections_per_link = 1;
   uint32_t max_connections = 256;
   std::chrono::milliseconds connect_timeout{60000};
   tcp::LookAtConnection look = tcp::look_at_connection;  // tests have a kernel of their own

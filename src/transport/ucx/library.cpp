@@ -56,8 +56,8 @@ class KeptHandlers {
     struct sigaction action {};
   };
 
-  void keep(std::initializer_list<int> signals, std::initializer_list<const char*> asked_for_by) {
-    for (const char* variable : asked_for_by) {
+  void keep(std::initializer_list<int> signals, std::initializer_list<const char*> requested_by) {
+    for (const char* variable : requested_by) {
       if (std::getenv(variable) != nullptr) {
         return;
       }

@@ -66,7 +66,7 @@ UcxLink::~UcxLink() {
   }
 }
 
-std::string UcxLink::describe() const {
+std::string UcxLink::to_string() const {
   const char* state = !error_.ok() ? "failed" : peer_ == nullptr ? "not requested yet" : "open";
   return "ucx rank " + std::to_string(identity_.self.value()) + " -> rank " +
          std::to_string(identity_.key.peer.value()) + ", " + state;
@@ -92,7 +92,7 @@ Status UcxLink::check_usable() {
 Result<bool> UcxLink::try_send(const Frame& frame, std::span<const ConstBytes> payload) {
   HORING_TRY(check_usable());
   HORING_TRY(check_parts(frame, payload));
-  if (sent_ - acknowledged_ >= kWindowMessages) {
+  if (sent_ - acknowledged_ >= kMaxUnderWay) {
     return false;
   }
   outgoing_.emplace_back();
@@ -158,7 +158,7 @@ Status UcxLink::take_acknowledged(uint32_t consumed) {
   // Both run forward modulo 2^32; messages that overtook each other may bring an older count.
   if (consumed - acknowledged_ <= sent_ - acknowledged_) {
     acknowledged_ = consumed;
-  } else if (acknowledged_ - consumed > kWindowMessages) {
+  } else if (acknowledged_ - consumed > kMaxUnderWay) {
     return {StatusCode::kProtocol, "the peer reports as consumed messages that were never sent"};
   }
   return {};
@@ -173,9 +173,10 @@ ucs_status_t UcxLink::deliver(const Envelope& envelope,
   if (envelope.kind == Envelope::Kind::kCredit) {
     return UCS_OK;
   }
-  if (envelope.index - received_ >= kWindowMessages || arrivals_.count(envelope.index) != 0) {
-    return violation("message " + std::to_string(envelope.index) + " is outside of the window at " +
-                     std::to_string(received_) + " or arrived twice");
+  if (envelope.index - received_ >= kMaxUnderWay || arrivals_.count(envelope.index) != 0) {
+    return violation("message " + std::to_string(envelope.index) +
+                     " is outside of what may be under way at " + std::to_string(received_) +
+                     " or arrived twice");
   }
   Arrival& arrival = arrivals_[envelope.index];
   arrival.frame = envelope.frame;
@@ -332,7 +333,7 @@ Status UcxLink::finish_head() {
 }
 
 Status UcxLink::return_credit() {
-  if (received_ - announced_ < kWindowMessages / 2 || peer_->failure() != UCS_OK) {
+  if (received_ - announced_ < kMaxUnderWay / 2 || peer_->failure() != UCS_OK) {
     return {};
   }
   outgoing_.emplace_back();

@@ -1,10 +1,10 @@
 // One link over active messages.
 //
-// UCX buffers what arrives before it is requested, without bound. So a link has a window: at most
-// kWindowMessages are on their way or waiting at the receiver. The count of consumed messages
+// UCX buffers what arrives before it is requested, without bound. So a link has a bound: at most
+// kMaxUnderWay are on their way or waiting at the receiver. The count of consumed messages
 // travels back with the other direction's messages, or alone when there are none. Small payloads
 // arrive with the message and are read where UCX put them; larger ones are announced and fetched
-// straight into their destination (rendezvous), so the window bounds the memory too.
+// straight into their destination (rendezvous), so this bounds the memory too.
 //
 // UCX does not promise that small and large messages arrive in the order they were sent; the
 // envelope's index restores it.
@@ -25,7 +25,7 @@
 namespace ho::ucx {
 
 inline constexpr unsigned kMessageId = 7;
-inline constexpr uint32_t kWindowMessages = 32;
+inline constexpr uint32_t kMaxUnderWay = 32;
 inline constexpr size_t kEagerBytes = 8192;
 
 // What a link is and proves.
@@ -50,7 +50,7 @@ class UcxLink final : public Link {
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override;
-  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::string to_string() const override;
 
   // For the transport.
   void connect(Peer* peer) { peer_ = peer; }

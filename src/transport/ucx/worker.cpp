@@ -147,11 +147,11 @@ Request Worker::deliver_tagged(const Peer& peer, ucp_tag_t tag, std::span<const 
           call().tag_send_sync_nbx(peer.endpoint(), data.data(), data.size(), tag, &param)};
 }
 
-Request Worker::receive_tagged(ucp_tag_t tag, std::span<std::byte> room) {
+Request Worker::receive_tagged(ucp_tag_t tag, std::span<std::byte> into) {
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   return {worker_,
-          call().tag_recv_nbx(worker_, room.data(), room.size(), tag, ~ucp_tag_t{0}, &param)};
+          call().tag_recv_nbx(worker_, into.data(), into.size(), tag, ~ucp_tag_t{0}, &param)};
 }
 
 bool Worker::arm() {

@@ -79,7 +79,7 @@ class Worker {
   [[nodiscard]] Request deliver_tagged(const Peer& peer,
                                        ucp_tag_t tag,
                                        std::span<const std::byte> data);
-  [[nodiscard]] Request receive_tagged(ucp_tag_t tag, std::span<std::byte> room);
+  [[nodiscard]] Request receive_tagged(ucp_tag_t tag, std::span<std::byte> into);
   // true: progress was made.
   bool progress() { return call().worker_progress(worker_) != 0; }
   // false: something is pending, do not sleep.

@@ -117,14 +117,14 @@ class Job {
  private:
   // What a rank gives for element i: multiples of the world size, so that averages are whole, and
   // 0, 1 or 2 where products are made. All results of up to five ranks fit an int8.
-  [[nodiscard]] uint32_t given(const Operation& operation, uint32_t rank, size_t i) const {
+  [[nodiscard]] uint32_t input(const Operation& operation, uint32_t rank, size_t i) const {
     const auto mixed = static_cast<uint32_t>((i * 7 + i / 5 + size_t{rank} * 3) % 5);
     return operation.op == ncclProd ? mixed % 2 + (rank == 0 ? 1 : 0) : mixed * ranks_;
   }
   [[nodiscard]] uint32_t reduced(const Operation& operation, size_t i) const {
-    uint32_t result = given(operation, 0, i);
+    uint32_t result = input(operation, 0, i);
     for (uint32_t rank = 1; rank < ranks_; ++rank) {
-      const uint32_t next = given(operation, rank, i);
+      const uint32_t next = input(operation, rank, i);
       switch (operation.op) {
         case ncclProd:
           result *= next;
@@ -177,7 +177,7 @@ class Job {
     const DeviceBytes from(bytes);
     const DeviceBytes other(bytes);
     const DeviceBytes& to = in_place ? from : other;
-    from.write(0, elements(type, count, [&](size_t i) { return given(operation, rank_, i); }));
+    from.write(0, elements(type, count, [&](size_t i) { return input(operation, rank_, i); }));
     must(ncclAllReduce(from.at(0), to.at(0), count, nccl_type(type), operation.op, comm_, stream_),
          "ncclAllReduce");
     wait();
@@ -195,7 +195,7 @@ class Job {
     const DeviceBytes all(block * ranks_);
     const DeviceBytes other(block);
     const auto mine =
-        elements(type, count, [&](size_t i) { return given(kOperations[0], rank_, i); });
+        elements(type, count, [&](size_t i) { return input(kOperations[0], rank_, i); });
     std::byte* const from = in_place ? all.at(rank_ * block) : other.at(0);
     (in_place ? all : other).write(in_place ? rank_ * block : 0, mine);
     must(ncclAllGather(from, all.at(0), count, nccl_type(type), comm_, stream_), "ncclAllGather");
@@ -207,7 +207,7 @@ class Job {
          in_place,
          all.read(0, block * ranks_),
          elements(type, count * ranks_, [&](size_t i) {
-           return given(kOperations[0], static_cast<uint32_t>(i / count), i % count);
+           return input(kOperations[0], static_cast<uint32_t>(i / count), i % count);
          }));
   }
 
@@ -216,7 +216,7 @@ class Job {
     const DeviceBytes all(block * ranks_);
     const DeviceBytes other(block);
     all.write(0,
-              elements(type, count * ranks_, [&](size_t i) { return given(operation, rank_, i); }));
+              elements(type, count * ranks_, [&](size_t i) { return input(operation, rank_, i); }));
     const DeviceBytes& to = in_place ? all : other;
     const size_t offset = in_place ? rank_ * block : 0;
     must(ncclReduceScatter(
@@ -241,7 +241,7 @@ class Job {
     const DeviceBytes from(kEach * type.bytes);
     const DeviceBytes reduced_to(kTimes * kEach * type.bytes);
     const DeviceBytes gathered(ranks_ * kEach * type.bytes);
-    const auto mine = elements(type, kEach, [&](size_t i) { return given(sum, rank_, i); });
+    const auto mine = elements(type, kEach, [&](size_t i) { return input(sum, rank_, i); });
     from.write(0, mine);
     for (size_t time = 0; time < kTimes; ++time) {
       must(ncclGroupStart(), "ncclGroupStart");
@@ -272,7 +272,7 @@ class Job {
          false,
          gathered.read(0, gathered.size()),
          elements(type, ranks_ * kEach, [&](size_t i) {
-           return given(sum, static_cast<uint32_t>(i / kEach), i % kEach);
+           return input(sum, static_cast<uint32_t>(i / kEach), i % kEach);
          }));
   }
 

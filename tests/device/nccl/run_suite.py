@@ -120,10 +120,10 @@ def main():
     failed = 0
     for nodes in [int(word) for word in arguments.nodes.split(",")]:
         for name, variables, wanted, unwanted in cases(plugin, str(rules), version):
-            place = folder / f"{nodes}-{name.replace(' ', '-')}"
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir()
-            wrong = run_case(arguments, place, nodes, variables, wanted, unwanted)
+            slot = folder / f"{nodes}-{name.replace(' ', '-')}"
+            shutil.rmtree(slot, ignore_errors=True)
+            slot.mkdir()
+            wrong = run_case(arguments, slot, nodes, variables, wanted, unwanted)
             failed += bool(wrong)
             print(f"NCCL {version}, {nodes} nodes, {name}: " + ("FAILED" if wrong else "ok"), flush=True)
             for line in wrong:

@@ -44,7 +44,7 @@ TEST_CASE("all_gather brings every blob to every rank in order") {
       REQUIRE(result.ok());
       REQUIRE(result->size() == 5);
       for (uint32_t rank = 0; rank < 5; ++rank) {
-        CHECK(text_of((*result)[rank]) == std::string(size_t{rank} * 7, 'a'));
+        CHECK(as_string((*result)[rank]) == std::string(size_t{rank} * 7, 'a'));
       }
     }
   }
@@ -61,7 +61,7 @@ TEST_CASE("blobs of 1 MiB pass, larger ones are refused before they are sent") {
   for (auto& one : pending) {
     auto result = one.get();
     REQUIRE(result.ok());
-    CHECK(text_of(result->at(2)) == large);
+    CHECK(as_string(result->at(2)) == large);
   }
   const auto refused = gather(*planes[1], "larger", large + "x").get();
   CHECK(refused.status().code() == StatusCode::kInvalidArgument);
@@ -82,8 +82,8 @@ TEST_CASE("subsets gather at the same time, in members order") {
     auto subset = subsets[rank].get();
     REQUIRE(subset.ok());
     REQUIRE(subset->size() == 3);
-    CHECK(text_of(subset->at(0)) == (rank % 2 == 0 ? "4" : "1"));
-    CHECK(text_of(subset->at(2)) == (rank % 2 == 0 ? "2" : "5"));
+    CHECK(as_string(subset->at(0)) == (rank % 2 == 0 ? "4" : "1"));
+    CHECK(as_string(subset->at(2)) == (rank % 2 == 0 ? "2" : "5"));
     CHECK(worlds[rank].get().ok());
   }
 }
@@ -199,10 +199,10 @@ TEST_CASE("a stall asks all ranks and merges their states") {
 }
 
 TEST_CASE("a killed rank is named with host and pid, and beats other reports") {
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
-  const RankProcess victim(at(place, 1, 3));
-  auto created = create_all({{.rendezvous = at(place, 0, 3)}, {.rendezvous = at(place, 2, 3)}});
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
+  const RankProcess victim(at(address, 1, 3));
+  auto created = create_all({{.rendezvous = at(address, 0, 3)}, {.rendezvous = at(address, 2, 3)}});
   REQUIRE(created[0].ok());
   REQUIRE(created[1].ok());
   std::vector<Ear> ears(2);
@@ -233,10 +233,10 @@ TEST_CASE("a killed rank is named with host and pid, and beats other reports") {
 
 TEST_CASE("when the coordinator dies or stops, the others still get a decision") {
   const bool stopped = GENERATE(false, true);
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
-  const RankProcess first(at(place, 0, 3));
-  auto created = create_all({{.rendezvous = at(place, 1, 3)}, {.rendezvous = at(place, 2, 3)}});
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
+  const RankProcess first(at(address, 0, 3));
+  auto created = create_all({{.rendezvous = at(address, 1, 3)}, {.rendezvous = at(address, 2, 3)}});
   REQUIRE(created[0].ok());
   REQUIRE(created[1].ok());
   Ear first_ear;
@@ -269,10 +269,10 @@ TEST_CASE("when the coordinator dies or stops, the others still get a decision")
 }
 
 TEST_CASE("a coordinator that was stopped says yes to nobody when somebody has given up") {
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
-  RankProcess first(at(place, 0, 2), "agree");
-  auto created = create_all({{.rendezvous = at(place, 1, 2)}});
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
+  RankProcess first(at(address, 0, 2), "agree");
+  auto created = create_all({{.rendezvous = at(address, 1, 2)}});
   REQUIRE(created[0].ok());
   Plane one = std::move(created[0]).value();
   // Until the coordinator has its own rank's part.
@@ -392,14 +392,14 @@ TEST_CASE("a question about a call goes to the other members, once however many 
   REQUIRE(at_0.size() == 3);
   std::multiset<std::string> heard;
   for (const CallQuestion& question : at_0) {
-    const std::string call = text_of(question.call);
+    const std::string call = as_string(question.call);
     CHECK(question.rank == GlobalRank(call == "third" ? 2U : 1U));
     CHECK(question.channel == 2);
     heard.insert(call);
   }
   CHECK(heard == std::multiset<std::string>{"first", "first", "third"});
   CHECK(ears[1].questions(1).size() == 1);
-  CHECK(text_of(ears[1].questions(1).front().call) == "third");
+  CHECK(as_string(ears[1].questions(1).front().call) == "third");
 }
 
 TEST_CASE("an answer that came in time counts for a rank that looks too late") {
@@ -408,7 +408,7 @@ TEST_CASE("an answer that came in time counts for a rank that looks too late") {
   const auto planes = world(2);
   // A callback that does not return is a thread that does not read: as if the process was stopped.
   planes[1]->start({.on_decision = [](const FailureDecision&) {},
-                    .describe_state = [] { return std::vector<RankState>(); },
+                    .state_of = [] { return std::vector<RankState>(); },
                     .on_leave_notice =
                         [&](const LeaveNotice&) {
                           stopped.set_value();
@@ -496,12 +496,12 @@ TEST_CASE("a gather that is due while rank 0 leaves names who is missing") {
   std::string heard;
   bool named = false;
   for (int attempt = 0; !named && attempt < kAttempts; ++attempt) {
-    const ReservedPlace reserved;
-    const std::string place = reserved.text();
-    const RankProcess silent(at(place, 3, 4));
+    const ReservedPort reserved;
+    const std::string address = reserved.text();
+    const RankProcess silent(at(address, 3, 4));
     std::vector<Attempt> attempts;
     for (uint32_t rank = 0; rank < 3; ++rank) {
-      attempts.push_back({.rendezvous = at(place, rank, 4)});
+      attempts.push_back({.rendezvous = at(address, rank, 4)});
     }
     auto created = create_all(attempts);
     REQUIRE((created[0].ok() && created[1].ok() && created[2].ok()));

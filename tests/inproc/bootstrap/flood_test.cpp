@@ -116,7 +116,7 @@ struct World {
     }
   }
 
-  ReservedPlace reserved;
+  ReservedPort reserved;
   RankProcess rank_0;
   std::vector<RawRank> ranks;  // from rank 1 on
 };
@@ -124,14 +124,14 @@ struct World {
 }  // namespace
 
 TEST_CASE("a rank that asks without end gets its share of rank 0's time, and the others theirs") {
-  constexpr size_t kAsked = 600;
+  constexpr size_t kRequested = 600;
   World world(4);
   RawRank& floods = world.ranks[0];
   RawRank& other = world.ranks[1];
   const CallQuestion question{
       .communicator = kOne, .rank = {}, .channel = 0, .call = blob_of("call")};
   world.rank_0.stop();  // so that all is there, in this order, when it goes on
-  for (size_t i = 0; i < kAsked; ++i) {
+  for (size_t i = 0; i < kRequested; ++i) {
     floods.add(wire::Type::kCallQuestion, 0, question);
   }
   floods.say();
@@ -146,13 +146,13 @@ TEST_CASE("a rank that asks without end gets its share of rank 0's time, and the
   (void)floods.count_until(wire::Type::kGathered, wire::Type::kGathered);
   other.add_contribution("behind these", {2});
   other.say();
-  CHECK(before + other.count_until(wire::Type::kGathered, wire::Type::kCallQuestion) == kAsked);
+  CHECK(before + other.count_until(wire::Type::kGathered, wire::Type::kCallQuestion) == kRequested);
 }
 
 TEST_CASE("a rank that does not read is given up before it fills rank 0's memory") {
-  const ReservedPlace reserved;
-  auto first = std::async(std::launch::async, [place = reserved.text()] {
-    return create_all({{.rendezvous = at(place, 0, 3)}, {.rendezvous = at(place, 2, 3)}});
+  const ReservedPort reserved;
+  auto first = std::async(std::launch::async, [address = reserved.text()] {
+    return create_all({{.rendezvous = at(address, 0, 3)}, {.rendezvous = at(address, 2, 3)}});
   });
   RawRank silent(reserved.port(), 1, 3);
   auto created = first.get();
@@ -192,9 +192,9 @@ TEST_CASE("of many ranks that leave at once, none is told of the others") {
     world.ranks[i].say();
   }
   world.rank_0.end(SIGCONT);
-  size_t told = 0;
+  size_t reported = 0;
   for (RawRank& rank : world.ranks) {
-    told += rank.count_until(wire::Type::kGathered, wire::Type::kDeparted);
+    reported += rank.count_until(wire::Type::kGathered, wire::Type::kLeaveNotice);
   }
-  CHECK(told == 0);
+  CHECK(reported == 0);
 }

@@ -42,10 +42,10 @@ struct Peers {
 
 TEST_CASE("what is queued for a rank leaves with the next flush of all") {
   Peers peers;
-  peers.connections.queue(1, wire::Type::kDeparted, 0, nullptr);
+  peers.connections.queue(1, wire::Type::kLeaveNotice, 0, nullptr);
   CHECK(peers.found_by(1).empty());
   peers.connections.flush_all();
-  CHECK(peers.found_by(1) == std::vector{wire::Type::kDeparted});
+  CHECK(peers.found_by(1) == std::vector{wire::Type::kLeaveNotice});
   peers.connections.drop(2);
   CHECK(peers.connections.count() == 2);
   peers.connections.send_to_all(wire::Type::kShutdown, nullptr);

@@ -20,7 +20,7 @@
 #include "has.hpp"
 #include "more_time.hpp"
 #include "os/socket.hpp"
-#include "reserved_place.hpp"
+#include "reserved_port.hpp"
 
 namespace ho::test {
 
@@ -40,11 +40,11 @@ inline std::shared_ptr<const JobKey> key_of(const std::string& secret = kSecret)
   return JobKey::from_text(secret).value();
 }
 
-inline Rendezvous at(const std::string& place, uint32_t rank, uint32_t world_size) {
+inline Rendezvous at(const std::string& address, uint32_t rank, uint32_t world_size) {
   return {.rank = rank,
           .world_size = world_size,
           .local_rank = {},
-          .address = place,
+          .address = address,
           .source = "arguments"};
 }
 
@@ -70,10 +70,10 @@ inline std::vector<Created> create_all(const std::vector<Attempt>& attempts) {
   return created;
 }
 
-inline std::vector<Plane> world(uint32_t size, const std::string& place = ReservedPlace().text()) {
+inline std::vector<Plane> world(uint32_t size, const std::string& address = ReservedPort().text()) {
   std::vector<Attempt> attempts;
   for (uint32_t rank = 0; rank < size; ++rank) {
-    attempts.push_back({.rendezvous = at(place, rank, size)});
+    attempts.push_back({.rendezvous = at(address, rank, size)});
   }
   std::vector<Plane> planes;
   for (Created& created : create_all(attempts)) {
@@ -86,11 +86,11 @@ inline std::vector<Plane> world(uint32_t size, const std::string& place = Reserv
 
 // The last rank of a world of 4 comes again and again with little time, until rank 0 ends for that.
 // With more each time: a slow machine may not let it in within the first.
-inline Status end_by_timeout(const std::string& place,
+inline Status end_by_timeout(const std::string& address,
                              const std::shared_ptr<const JobKey>& key,
                              std::future<Created>& first) {
   for (auto time = 200ms; first.wait_for(50ms) != std::future_status::ready; time *= 2) {
-    (void)ControlPlane::create(at(place, 3, 4), key, deadline_after(time));
+    (void)ControlPlane::create(at(address, 3, 4), key, deadline_after(time));
   }
   return first.get().status();
 }
@@ -117,7 +117,7 @@ inline std::vector<std::byte> blob_of(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-inline std::string text_of(const std::vector<std::byte>& blob) {
+inline std::string as_string(const std::vector<std::byte>& blob) {
   return {reinterpret_cast<const char*>(blob.data()), blob.size()};
 }
 
@@ -145,7 +145,7 @@ class Ear {
                        ++count_;
                        changed_.notify_all();
                      },
-                 .describe_state = [states] { return states; },
+                 .state_of = [states] { return states; },
                  .on_leave_notice =
                      [this](const LeaveNotice& leave_notice) {
                        const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// How ranks meet over real sockets, and how that ends for all of them when they may not. Deadlines
-// are far away except where a test is about them.
+// How ranks find each other over real sockets, and how that ends for all of them when they may not.
+// Deadlines are far away except where a test is about them.
 #include "bootstrap/rendezvous/rendezvous_connect.hpp"
 
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ using namespace ho;
 using namespace ho::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("ranks meet over loopback and share a job id") {
+TEST_CASE("ranks find each other over loopback and share a job id") {
   for (const uint32_t size : {1U, 2U, 16U}) {
     const auto planes = world(size);
     for (const auto& plane : planes) {
@@ -37,14 +37,14 @@ TEST_CASE("a world of one needs no place") {
   auto result = (*created)->all_gather("alone", blob_of("x"), {}, deadline_after(kFar));
   REQUIRE(result.ok());
   REQUIRE(result->size() == 1);
-  CHECK(text_of(result->front()) == "x");
+  CHECK(as_string(result->front()) == "x");
 }
 
-TEST_CASE("ranks meet through a file that is gone afterwards") {
+TEST_CASE("ranks find each other through a file that is gone afterwards") {
   const std::string path =
       std::filesystem::temp_directory_path() / ("horing-meet-" + std::to_string(::getpid()));
   // Left over from an earlier job: a port that nobody listens at.
-  const ReservedPlace left;
+  const ReservedPort left;
   std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << left.port() << "\nend\n";
   {
     const auto planes = world(3, "file://" + path);
@@ -118,11 +118,11 @@ TEST_CASE("a rendezvous file in a folder that is not there names the setting and
 
 TEST_CASE("missing ranks are named to everybody") {
   CHECK(with_more_time(700ms, [](std::chrono::milliseconds time) {
-    const ReservedPlace reserved;
-    const std::string place = reserved.text();
-    const auto created = create_all({{at(place, 0, 5), key_of(), time},
-                                     {at(place, 1, 5), key_of(), 3 * time},
-                                     {at(place, 3, 5), key_of(), 3 * time}});
+    const ReservedPort reserved;
+    const std::string address = reserved.text();
+    const auto created = create_all({{at(address, 0, 5), key_of(), time},
+                                     {at(address, 1, 5), key_of(), 3 * time},
+                                     {at(address, 3, 5), key_of(), 3 * time}});
     const bool all_came = has(created[0].status(), "3 of 5 ranks arrived");
     for (const Created& one : created) {
       REQUIRE_FALSE(one.ok());
@@ -136,16 +136,16 @@ TEST_CASE("missing ranks are named to everybody") {
 }
 
 TEST_CASE("without rank 0 the others say where they looked") {
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
-  const auto created = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(200ms));
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
+  const auto created = ControlPlane::create(at(address, 1, 2), key_of(), deadline_after(200ms));
   REQUIRE_FALSE(created.ok());
   CHECK(created.status().code() == StatusCode::kTimeout);
-  CHECK(has(created.status().message(), place));
+  CHECK(has(created.status().message(), address));
   CHECK(has(created.status().message(), "refused"));
   CHECK(has(created.status().message(), "HORING_RENDEZVOUS (or MASTER_ADDR"));
   // Who meets without those says what to do instead.
-  Rendezvous own = at(place, 1, 2);
+  Rendezvous own = at(address, 1, 2);
   own.remedy = "look at the other end";
   const auto again = ControlPlane::create(own, key_of(), deadline_after(200ms));
   CHECK(has(again.status().message(), "; look at the other end"));
@@ -178,24 +178,24 @@ TEST_CASE("ranks of another key than rank 0's say so, and rank 0 too, and goes o
   const std::string path =
       std::filesystem::temp_directory_path() / ("horing-keys-" + std::to_string(::getpid()));
   for (const Keys& keys : keys_that_differ()) {
-    const ReservedPlace reserved;
-    const std::string place = through_file ? "file://" + path : reserved.text();
+    const ReservedPort reserved;
+    const std::string address = through_file ? "file://" + path : reserved.text();
     CaughtStderr caught;
     auto first = std::async(std::launch::async, [&] {
-      return ControlPlane::create(at(place, 0, 4), keys.first, deadline_after(kFar));
+      return ControlPlane::create(at(address, 0, 4), keys.first, deadline_after(kFar));
     });
     // Who has a key waits for a proof of it until its deadline.
     std::vector<Status> others;
     for (const uint32_t rank : {1U, 2U}) {
       others.push_back(keys.others->authenticated()
-                           ? end_without_proof(at(place, rank, 4), keys.others)
-                           : create_all({{at(place, rank, 4), keys.others, kFar}})[0].status());
+                           ? end_without_proof(at(address, rank, 4), keys.others)
+                           : create_all({{at(address, rank, 4), keys.others, kFar}})[0].status());
     }
-    const Status at_deadline = end_by_timeout(place, keys.first, first);
+    const Status at_deadline = end_by_timeout(address, keys.first, first);
     const std::string said = caught.end();
     for (size_t i = 0; i < others.size(); ++i) {
       const Status& status = others[i];
-      INFO(place << ", rank " << i + 1 << ": " << status.message());
+      INFO(address << ", rank " << i + 1 << ": " << status.message());
       CHECK(status.code() == StatusCode::kUnauthenticated);
       CHECK(has(status.message(), keys.said));
       CHECK(has(status.message(), "set HORING_JOB_KEY"));
@@ -229,20 +229,20 @@ TEST_CASE("who cannot prove the key changes nothing for those who can") {
   const auto strangers = GENERATE(std::vector<std::pair<uint32_t, uint32_t>>{{1, 2}},
                                   std::vector<std::pair<uint32_t, uint32_t>>{{1, 2}, {0, 2}},
                                   std::vector<std::pair<uint32_t, uint32_t>>{{1, 3}, {2, 3}});
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
   auto first = std::async(std::launch::async, [&] {
-    return ControlPlane::create(at(place, 0, 2), key_of(), deadline_after(kFar));
+    return ControlPlane::create(at(address, 0, 2), key_of(), deadline_after(kFar));
   });
   for (const auto& [rank, world_size] : strangers) {
     if (rank > 0) {
-      const Status stranger = end_without_proof(at(place, rank, world_size),
+      const Status stranger = end_without_proof(at(address, rank, world_size),
                                                 key_of("quite another secret of some length"));
       INFO(stranger.message());
       CHECK(stranger.code() == StatusCode::kUnauthenticated);
     } else {
       // Its rank 0 finds the port taken.
-      const auto stranger = ControlPlane::create(at(place, rank, world_size),
+      const auto stranger = ControlPlane::create(at(address, rank, world_size),
                                                  key_of("quite another secret of some length"),
                                                  deadline_after(kFar));
       INFO(stranger.status().message());
@@ -252,7 +252,7 @@ TEST_CASE("who cannot prove the key changes nothing for those who can") {
   }
   // Longer than rank 0 thinks twice where it has reason to give up.
   std::this_thread::sleep_for(800ms);
-  const auto second = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(kFar));
+  const auto second = ControlPlane::create(at(address, 1, 2), key_of(), deadline_after(kFar));
   INFO(second.status().message());
   CHECK(second.ok());
   CHECK(first.get().ok());
@@ -261,14 +261,14 @@ TEST_CASE("who cannot prove the key changes nothing for those who can") {
 TEST_CASE("a file that another job left ends nothing while rank 0 may still replace it") {
   const std::string path =
       std::filesystem::temp_directory_path() / ("horing-stale-" + std::to_string(::getpid()));
-  const ReservedPlace other_place;
+  const ReservedPort other_port;
   // That job is larger, and waits for ranks of its own.
   auto other_job = std::async(std::launch::async, [&] {
-    return ControlPlane::create(at(other_place.text(), 0, 9),
+    return ControlPlane::create(at(other_port.text(), 0, 9),
                                 key_of("quite another secret of some length"),
                                 deadline_after(3s));
   });
-  leave_file(path, other_place.port());
+  leave_file(path, other_port.port());
   const auto come = [&path](uint32_t rank) {
     return std::async(std::launch::async, [&path, rank] {
       return ControlPlane::create(at("file://" + path, rank, 2), key_of(), deadline_after(kFar));
@@ -295,7 +295,7 @@ TEST_CASE("without a key an address that is not loopback is told why it may not 
     WARN("this host has loopback only");
     return;
   }
-  const std::string place = "tcp://" + host + ":" + std::to_string(port);
+  const std::string address = "tcp://" + host + ":" + std::to_string(port);
   const auto none = JobKey::none(false);
   const std::string no_key = "no job key is set, so only this host's loopback may be used";
   struct Case {
@@ -316,7 +316,7 @@ TEST_CASE("without a key an address that is not loopback is told why it may not 
   for (const Case& each : cases) {
     CHECK(with_more_time(1s, [&](std::chrono::milliseconds time) {
       const auto created = create_all(
-          {{at(place, 0, 2), each.first, time}, {at(place, 1, 2), each.second, 3 * time}});
+          {{at(address, 0, 2), each.first, time}, {at(address, 1, 2), each.second, 3 * time}});
       const Status first = created[0].status();
       const Status second = created[1].status();
       if (second.code() == StatusCode::kTimeout) {
@@ -332,17 +332,17 @@ TEST_CASE("without a key an address that is not loopback is told why it may not 
     }));
   }
   // Without rank 0 there is nobody to tell.
-  const auto alone = ControlPlane::create(at(place, 1, 2), none, deadline_after(kFar));
+  const auto alone = ControlPlane::create(at(address, 1, 2), none, deadline_after(kFar));
   CHECK(alone.status().code() == StatusCode::kUnauthenticated);
   CHECK(has(alone.status().message(), no_key));
 }
 
 TEST_CASE("a duplicate rank and another world size end the rendezvous at once, naming both sides") {
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
   const auto come = [&](uint32_t rank, uint32_t world_size) {
-    return std::async(std::launch::async, [&place, rank, world_size] {
-      return ControlPlane::create(at(place, rank, world_size), key_of(), deadline_after(kFar));
+    return std::async(std::launch::async, [&address, rank, world_size] {
+      return ControlPlane::create(at(address, rank, world_size), key_of(), deadline_after(kFar));
     });
   };
   auto first = come(0, 4);
@@ -372,11 +372,12 @@ TEST_CASE("a duplicate rank and another world size end the rendezvous at once, n
 
 TEST_CASE("a doubled rank alone, or a world size alone, ends the rendezvous at once") {
   const bool doubled = GENERATE(false, true);
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
-  const auto created = create_all({{at(place, 0, 3), key_of(), kFar},
-                                   {at(place, 1, 3), key_of(), kFar},
-                                   {doubled ? at(place, 1, 3) : at(place, 2, 5), key_of(), kFar}});
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
+  const auto created =
+      create_all({{at(address, 0, 3), key_of(), kFar},
+                  {at(address, 1, 3), key_of(), kFar},
+                  {doubled ? at(address, 1, 3) : at(address, 2, 5), key_of(), kFar}});
   for (const Created& one : created) {
     INFO(one.status().message());
     CHECK(one.status().code() == StatusCode::kMismatch);
@@ -385,12 +386,12 @@ TEST_CASE("a doubled rank alone, or a world size alone, ends the rendezvous at o
 }
 
 TEST_CASE("a process of another world does not end a rendezvous that can still come about") {
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
   auto first = std::async(std::launch::async, [&] {
-    return ControlPlane::create(at(place, 0, 3), key_of(), deadline_after(kFar));
+    return ControlPlane::create(at(address, 0, 3), key_of(), deadline_after(kFar));
   });
-  const auto other = ControlPlane::create(at(place, 1, 7), key_of(), deadline_after(kFar));
+  const auto other = ControlPlane::create(at(address, 1, 7), key_of(), deadline_after(kFar));
   CHECK(other.status().code() == StatusCode::kMismatch);
   // Were rank 2 here first, nobody would be expected any more, and rank 1 had to be quick.
   const auto right = come_as(
@@ -398,15 +399,15 @@ TEST_CASE("a process of another world does not end a rendezvous that can still c
       key_of(),
       {.rank = 1, .world_size = 3, .pid = 4711, .timeout_ms = 120'000, .host = "elsewhere"});
   CHECK(right.second.ok());
-  CHECK(ControlPlane::create(at(place, 2, 3), key_of(), deadline_after(kFar)).ok());
+  CHECK(ControlPlane::create(at(address, 2, 3), key_of(), deadline_after(kFar)).ok());
   CHECK(first.get().ok());
 }
 
 TEST_CASE("garbage connections do not disturb the job") {
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
   auto first = std::async(std::launch::async, [&] {
-    return ControlPlane::create(at(place, 0, 2), key_of(), deadline_after(kFar));
+    return ControlPlane::create(at(address, 0, 2), key_of(), deadline_after(kFar));
   });
   std::vector<Fd> garbage;
   for (int i = 0; i < 300; ++i) {  // more than may be pending
@@ -416,7 +417,7 @@ TEST_CASE("garbage connections do not disturb the job") {
     REQUIRE(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) >= 0);
     garbage.push_back(std::move(fd));
   }
-  const auto second = ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(kFar));
+  const auto second = ControlPlane::create(at(address, 1, 2), key_of(), deadline_after(kFar));
   INFO(second.status().message());
   CHECK(second.ok());
   CHECK(first.get().ok());
@@ -463,12 +464,12 @@ bool slow_rank_0(const Fd& listener, std::chrono::milliseconds late) {
   }
   const auto who = wire::decode<wire::RankClaim>(handshake->claim()).value();
   std::this_thread::sleep_for(std::chrono::milliseconds(who.timeout_ms));
-  ControlConnection channel(std::move(fd));
-  channel.queue(wire::Type::kRefusal,
-                0,
-                ControlConnection::body_of(wire::encode(
-                    wire::Outcome{StatusCode::kTimeout, "1 of 3 ranks arrived; missing: rank 2"})));
-  const bool sent = channel.send_some().ok();
+  ControlConnection connection(std::move(fd));
+  connection.queue(wire::Type::kRefusal,
+                   0,
+                   ControlConnection::body_of(wire::encode(wire::Outcome{
+                       StatusCode::kTimeout, "1 of 3 ranks arrived; missing: rank 2"})));
+  const bool sent = connection.send_some().ok();
   return sent && Clock::now() < let_in + std::chrono::milliseconds(who.timeout_ms) + kQuick;
 }
 
@@ -479,20 +480,20 @@ TEST_CASE("a rank hears who is missing also from a rank 0 that was slow to let i
   bool in_time = false;
   for (int attempt = 0; attempt < kAttempts && !in_time; ++attempt) {
     const Fd listener = listen_on(SocketAddress::numeric("127.0.0.1", 0).value()).value();
-    const std::string place =
+    const std::string address =
         "tcp://127.0.0.1:" + std::to_string(local_address(listener.get())->port());
     auto rank_0 = std::async(std::launch::async, [&] { return slow_rank_0(listener, 1200ms); });
-    heard = ControlPlane::create(at(place, 1, 3), key_of(), deadline_after(2500ms)).status();
+    heard = ControlPlane::create(at(address, 1, 3), key_of(), deadline_after(2500ms)).status();
     in_time = rank_0.get();
   }
   CHECK(has(heard, "missing: rank 2"));
 }
 
 TEST_CASE("two worlds one after the other may use the same place") {
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
   for (int round = 0; round < 3; ++round) {
-    const auto planes = world(2, place);
+    const auto planes = world(2, address);
     CHECK(planes.size() == 2);
   }
 }

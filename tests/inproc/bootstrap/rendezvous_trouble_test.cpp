@@ -24,7 +24,7 @@ using namespace ho::test;
 using namespace std::chrono_literals;
 
 TEST_CASE("a rank that came to the rendezvous and is gone is named as such") {
-  const ReservedPlace reserved;
+  const ReservedPort reserved;
   auto first = std::async(std::launch::async, [&] {
     return ControlPlane::create(at(reserved.text(), 0, 4), key_of(), deadline_after(kFar));
   });
@@ -42,7 +42,7 @@ TEST_CASE("a rank that came to the rendezvous and is gone is named as such") {
 }
 
 TEST_CASE("strangers that come under ever new names hide no refused rank") {
-  const ReservedPlace reserved;
+  const ReservedPort reserved;
   const auto another = key_of("quite another secret of some length");
   auto first = std::async(std::launch::async, [&] {
     return ControlPlane::create(at(reserved.text(), 0, 4), key_of(), deadline_after(kFar));
@@ -68,18 +68,18 @@ TEST_CASE("strangers that come under ever new names hide no refused rank") {
 TEST_CASE("of two jobs that meet at one file the second is refused, and the first goes on") {
   const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("meet");
-  const std::string place = "file://" + path;
+  const std::string address = "file://" + path;
   const bool was_left = GENERATE(false, true);
   const std::array keys{key_of(), key_of("quite another secret of some length")};
   for (int round = 0; round < 5; ++round) {
     if (was_left) {
-      const ReservedPlace left;
+      const ReservedPort left;
       std::ofstream(path) << "horing rendezvous 1\n127.0.0.1:" << left.port() << "\nend\n";
     }
     std::array<std::future<Created>, 2> firsts;
     for (size_t job = 0; job < 2; ++job) {
       firsts.at(job) = std::async(std::launch::async, [&, job] {
-        return ControlPlane::create(at(place, 0, 2), keys.at(job), deadline_after(kFar));
+        return ControlPlane::create(at(address, 0, 2), keys.at(job), deadline_after(kFar));
       });
     }
     size_t second = 0;
@@ -90,11 +90,11 @@ TEST_CASE("of two jobs that meet at one file the second is refused, and the firs
     CHECK(refused.code() == StatusCode::kInvalidArgument);
     CHECK(has(refused, "HORING_RENDEZVOUS names " + path + ", where another job is starting now"));
     CHECK(has(refused, "give each job a file of its own"));
-    const Status lost = end_without_proof(at(place, 1, 2), keys.at(second));
+    const Status lost = end_without_proof(at(address, 1, 2), keys.at(second));
     CHECK(lost.code() == StatusCode::kUnauthenticated);
-    const auto met =
-        ControlPlane::create(at(place, 1, 2), keys.at(1 - second), deadline_after(kFar));
-    CHECK(met.ok());
+    const auto joined =
+        ControlPlane::create(at(address, 1, 2), keys.at(1 - second), deadline_after(kFar));
+    CHECK(joined.ok());
     CHECK(firsts.at(1 - second).get().ok());
     CHECK_FALSE(std::filesystem::exists(path));
   }
@@ -234,7 +234,7 @@ TEST_CASE("whoever answers in rank 0's place without the key is told, and ends n
 
 TEST_CASE(
     "at an address, too, a rank with a key waits for its proof; without one it ends at once") {
-  ReservedPlace reserved;
+  ReservedPort reserved;
   const Impostor impostor(reserved.port(), forgeries()[2].answer);
   const Status late = end_without_proof(at(reserved.text(), 1, 2), key_of());
   CHECK(late.code() == StatusCode::kUnauthenticated);
@@ -251,33 +251,34 @@ TEST_CASE(
 
 TEST_CASE("who takes the connection in rank 0's place and says nothing is told of after a second") {
   const Fd silent = listen_on(SocketAddress::numeric("127.0.0.1", 0).value()).value();
-  const std::string place = local_address(silent.get())->to_string();
+  const std::string address = local_address(silent.get())->to_string();
   CaughtStderr caught;
   const Status late =
-      ControlPlane::create(at("tcp://" + place, 1, 2), key_of(), deadline_after(1200ms)).status();
+      ControlPlane::create(at("tcp://" + address, 1, 2), key_of(), deadline_after(1200ms)).status();
   const std::string said = caught.end();
   CHECK(late.code() == StatusCode::kTimeout);
-  CHECK(has(said, "[warning] rank 1 at the rendezvous tcp://" + place));
-  CHECK(has(said, place + " has taken the connection and says nothing; nobody there has proven"));
+  CHECK(has(said, "[warning] rank 1 at the rendezvous tcp://" + address));
+  CHECK(has(said, address + " has taken the connection and says nothing; nobody there has proven"));
 }
 
 TEST_CASE("who closes the connection in rank 0's place is told of after a second") {
   const Impostor impostor(0, nullptr);
-  const std::string place = "127.0.0.1:" + std::to_string(impostor.port());
+  const std::string address = "127.0.0.1:" + std::to_string(impostor.port());
   CaughtStderr caught;
   const Status late =
-      ControlPlane::create(at("tcp://" + place, 1, 2), key_of(), deadline_after(1500ms)).status();
+      ControlPlane::create(at("tcp://" + address, 1, 2), key_of(), deadline_after(1500ms)).status();
   const std::string said = caught.end();
   CHECK(late.code() == StatusCode::kTimeout);
-  CHECK(has(said, "[warning] rank 1 at the rendezvous tcp://" + place));
-  CHECK(has(said, place + " has taken the connection and closed it without a word; nobody there"));
+  CHECK(has(said, "[warning] rank 1 at the rendezvous tcp://" + address));
+  CHECK(
+      has(said, address + " has taken the connection and closed it without a word; nobody there"));
 }
 
 TEST_CASE("a rendezvous file of another user is told, and not followed") {
   constexpr uid_t kStranger = 4711;
   const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("meet");
-  const std::string place = "file://" + path;
+  const std::string address = "file://" + path;
   const Impostor impostor(0, own_answer);
   leave_file(path, impostor.port());
   if (::chown(path.c_str(), kStranger, kStranger) != 0) {
@@ -285,25 +286,25 @@ TEST_CASE("a rendezvous file of another user is told, and not followed") {
     return;
   }
   const Status late =
-      ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(100ms)).status();
+      ControlPlane::create(at(address, 1, 2), key_of(), deadline_after(100ms)).status();
   INFO(late.message());
   CHECK(late.code() == StatusCode::kUnauthenticated);
   CHECK(has(late, path + " belongs to user 4711, not to this one (0), and is not followed"));
   CHECK(impostor.answered() == 0);
   auto second = std::async(std::launch::async, [&] {
-    return ControlPlane::create(at(place, 1, 2), key_of(), deadline_after(kFar));
+    return ControlPlane::create(at(address, 1, 2), key_of(), deadline_after(kFar));
   });
-  CHECK(ControlPlane::create(at(place, 0, 2), key_of(), deadline_after(kFar)).ok());
+  CHECK(ControlPlane::create(at(address, 0, 2), key_of(), deadline_after(kFar)).ok());
   CHECK(second.get().ok());
 }
 
 namespace {
 
-Rendezvous of_job(const std::string& place,
+Rendezvous of_job(const std::string& address,
                   uint32_t rank,
                   uint32_t world_size,
                   const std::string& job) {
-  Rendezvous rendezvous = at(place, rank, world_size);
+  Rendezvous rendezvous = at(address, rank, world_size);
   rendezvous.job = job;
   return rendezvous;
 }
@@ -311,31 +312,31 @@ Rendezvous of_job(const std::string& place,
 }  // namespace
 
 TEST_CASE("a rank of another job with the same key is refused by its job's identity, at once") {
-  const ReservedPlace reserved;
-  const std::string place = reserved.text();
+  const ReservedPort reserved;
+  const std::string address = reserved.text();
   auto first = std::async(std::launch::async, [&] {
     return ControlPlane::create(
-        of_job(place, 0, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
+        of_job(address, 0, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
   });
   auto second = std::async(std::launch::async, [&] {
     return ControlPlane::create(
-        of_job(place, 1, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
+        of_job(address, 1, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
   });
   // As a rank that is here, as the one that is missing, and of another size.
   for (const auto& [rank, world_size] : {std::pair{1U, 3U}, std::pair{2U, 3U}, std::pair{2U, 4U}}) {
     const Status refused =
         ControlPlane::create(
-            of_job(place, rank, world_size, "SLURM_JOB_ID=8"), key_of(), deadline_after(kFar))
+            of_job(address, rank, world_size, "SLURM_JOB_ID=8"), key_of(), deadline_after(kFar))
             .status();
     INFO(refused.message());
     CHECK(refused.code() == StatusCode::kMismatch);
-    CHECK(has(refused, "another job meets at "));
+    CHECK(has(refused, "another job has its rendezvous at "));
     CHECK(has(refused, "SLURM_JOB_ID is 7 and 8; give each job a place of its own"));
   }
   // Longer than rank 0 thinks twice where it has reason to give up.
   std::this_thread::sleep_for(800ms);
   const auto third =
-      ControlPlane::create(of_job(place, 2, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
+      ControlPlane::create(of_job(address, 2, 3, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar));
   INFO(third.status().message());
   CHECK(third.ok());
   CHECK(first.get().ok());
@@ -345,10 +346,10 @@ TEST_CASE("a rank of another job with the same key is refused by its job's ident
 TEST_CASE("a rank waits until the file is its own job's, however many jobs use it in turn") {
   const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("meet");
-  const std::string place = "file://" + path;
+  const std::string address = "file://" + path;
   const auto rank_0_of = [&](const std::string& job) {
     return std::async(std::launch::async, [&, job] {
-      return ControlPlane::create(of_job(place, 0, 2, job), key_of(), deadline_after(kFar));
+      return ControlPlane::create(of_job(address, 0, 2, job), key_of(), deadline_after(kFar));
     });
   };
   auto seven = rank_0_of("SLURM_JOB_ID=7");
@@ -357,16 +358,17 @@ TEST_CASE("a rank waits until the file is its own job's, however many jobs use i
   }
   // At its deadline it says whose file it is.
   const Status late =
-      ControlPlane::create(of_job(place, 1, 2, "SLURM_JOB_ID=8"), key_of(), deadline_after(300ms))
+      ControlPlane::create(of_job(address, 1, 2, "SLURM_JOB_ID=8"), key_of(), deadline_after(300ms))
           .status();
   CHECK(late.code() == StatusCode::kTimeout);
   CHECK(has(late, "is another job's (SLURM_JOB_ID is 7 and 8); give each job a file of its own"));
   auto waits = std::async(std::launch::async, [&] {
     return ControlPlane::create(
-        of_job(place, 1, 2, "SLURM_JOB_ID=8"), key_of(), deadline_after(kFar));
+        of_job(address, 1, 2, "SLURM_JOB_ID=8"), key_of(), deadline_after(kFar));
   });
-  CHECK(ControlPlane::create(of_job(place, 1, 2, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar))
-            .ok());
+  CHECK(
+      ControlPlane::create(of_job(address, 1, 2, "SLURM_JOB_ID=7"), key_of(), deadline_after(kFar))
+          .ok());
   CHECK(seven.get().ok());
   auto eight = rank_0_of("SLURM_JOB_ID=8");
   CHECK(waits.get().ok());
@@ -375,15 +377,15 @@ TEST_CASE("a rank waits until the file is its own job's, however many jobs use i
 
 TEST_CASE("at a file, who comes twice may be of another job, and ends nothing") {
   const ho::test::TemporaryFolder folder;
-  const std::string place = "file://" + folder.path("meet");
+  const std::string address = "file://" + folder.path("meet");
   const std::string job = GENERATE("", "SLURM_JOB_ID=7");
   auto first = std::async(std::launch::async, [&] {
-    return ControlPlane::create(of_job(place, 0, 3, job), key_of(), deadline_after(kFar));
+    return ControlPlane::create(of_job(address, 0, 3, job), key_of(), deadline_after(kFar));
   });
   std::vector<std::future<Created>> twins;
   for (int i = 0; i < 2; ++i) {
     twins.push_back(std::async(std::launch::async, [&] {
-      return ControlPlane::create(of_job(place, 1, 3, job), key_of(), deadline_after(kFar));
+      return ControlPlane::create(of_job(address, 1, 3, job), key_of(), deadline_after(kFar));
     }));
   }
   size_t double_one = 0;
@@ -397,7 +399,7 @@ TEST_CASE("at a file, who comes twice may be of another job, and ends nothing") 
   CHECK(has(refused, "or another job uses this file") == job.empty());
   if (job.empty()) {
     std::this_thread::sleep_for(800ms);
-    CHECK(ControlPlane::create(of_job(place, 2, 3, job), key_of(), deadline_after(kFar)).ok());
+    CHECK(ControlPlane::create(of_job(address, 2, 3, job), key_of(), deadline_after(kFar)).ok());
     CHECK(first.get().ok());
     CHECK(twins[1 - double_one].get().ok());
   } else {
@@ -428,7 +430,7 @@ namespace {
 
 // A rank 0 of four that may open so many files more than it has, in a process of its own. Returns
 // what it wrote to stderr, its error last.
-std::string end_of_rank_0(const std::string& place,
+std::string end_of_rank_0(const std::string& address,
                           rlim_t files,
                           const std::function<void()>& meanwhile) {
   std::array<int, 2> ends{};
@@ -443,7 +445,7 @@ std::string end_of_rank_0(const std::string& place,
     ::close_range(static_cast<unsigned>(next), ~0U, 0);
     const rlimit limit{static_cast<rlim_t>(next) + files, static_cast<rlim_t>(next) + files};
     ::setrlimit(RLIMIT_NOFILE, &limit);
-    const auto created = ControlPlane::create(at(place, 0, 4), key_of(), deadline_after(kFar));
+    const auto created = ControlPlane::create(at(address, 0, 4), key_of(), deadline_after(kFar));
     const std::string text = created.status().to_string();
     (void)!::write(STDERR_FILENO, text.data(), text.size());
     ::_exit(0);
@@ -472,13 +474,13 @@ TEST_CASE("a rank 0 that has no descriptor for a rank warns at once, and ends th
   };
   bool all_came = false;
   for (int attempt = 0; attempt < kAttempts && !all_came; ++attempt) {
-    const ReservedPlace reserved;
-    const std::string place = reserved.text();
+    const ReservedPort reserved;
+    const std::string address = reserved.text();
     // What it needs for itself, with one to spare, and for one rank.
-    said = end_of_rank_0(place, 8, [&] {
-      others = create_all({{at(place, 1, 4), key_of(), 30s},
-                           {at(place, 2, 4), key_of(), 30s},
-                           {at(place, 3, 4), key_of(), 30s}});
+    said = end_of_rank_0(address, 8, [&] {
+      others = create_all({{at(address, 1, 4), key_of(), 30s},
+                           {at(address, 2, 4), key_of(), 30s},
+                           {at(address, 3, 4), key_of(), 30s}});
     });
     all_came = std::all_of(others.begin(), others.end(), in_time);
   }

@@ -1,5 +1,5 @@
-// How ranks meet through a store, and how that ends where the store, or rank 0, lets them down.
-// Deadlines are far away except where a test is about them.
+// How ranks find each other through a store, and how that ends where the store, or rank 0, lets
+// them down. Deadlines are far away except where a test is about them.
 #include "bootstrap/control/store_rendezvous.hpp"
 
 #include <sys/resource.h>
@@ -46,58 +46,60 @@ class Reached final : public Store {
   MemoryStore& store_;
 };
 
-using Met = Result<KeyedPlane>;
+using Joined = Result<KeyedPlane>;
 
-Met meet(MemoryStore& store,
-         uint32_t rank,
-         uint32_t world_size,
-         std::chrono::milliseconds time = kFar,
-         const std::string& key = kKey) {
+Joined join_job(MemoryStore& store,
+                uint32_t rank,
+                uint32_t world_size,
+                std::chrono::milliseconds time = kFar,
+                const std::string& key = kKey) {
   Reached reached(store);
-  return meet_through_store(reached, key, at("", rank, world_size), deadline_after(time));
+  return join_through_store(reached, key, at("", rank, world_size), deadline_after(time));
 }
 
-std::future<Met> begin(MemoryStore& store,
-                       uint32_t rank,
-                       uint32_t world_size,
-                       std::chrono::milliseconds time = kFar,
-                       const std::string& key = kKey) {
+std::future<Joined> begin(MemoryStore& store,
+                          uint32_t rank,
+                          uint32_t world_size,
+                          std::chrono::milliseconds time = kFar,
+                          const std::string& key = kKey) {
   return std::async(std::launch::async, [&store, rank, world_size, time, key] {
-    return meet(store, rank, world_size, time, key);
+    return join_job(store, rank, world_size, time, key);
   });
 }
 
-std::vector<Met> meet_all(MemoryStore& store, uint32_t world_size, const std::string& key = kKey) {
-  std::vector<std::future<Met>> pending;
+std::vector<Joined> join_all(MemoryStore& store,
+                             uint32_t world_size,
+                             const std::string& key = kKey) {
+  std::vector<std::future<Joined>> pending;
   for (uint32_t rank = world_size; rank > 0; --rank) {
     pending.push_back(begin(store, rank - 1, world_size, kFar, key));
   }
-  std::vector<Met> met;
-  met.reserve(pending.size());
+  std::vector<Joined> joined;
+  joined.reserve(pending.size());
   for (auto& one : pending) {
-    met.push_back(one.get());
+    joined.push_back(one.get());
   }
-  return met;
+  return joined;
 }
 
-bool all_met(const std::vector<Met>& met) {
-  return std::all_of(met.begin(), met.end(), [&](const Met& one) {
+bool all_joined(const std::vector<Joined>& joined) {
+  return std::all_of(joined.begin(), joined.end(), [&](const Joined& one) {
     UNSCOPED_INFO(one.status().message());
     return one.ok() && (*one).key->authenticated() &&
-           (*one).plane->job_id() == (*met.front()).plane->job_id();
+           (*one).plane->job_id() == (*joined.front()).plane->job_id();
   });
 }
 
-Status ended(std::future<Met>& rank) {
+Status ended(std::future<Joined>& rank) {
   return rank.get().status();
 }
 
 }  // namespace
 
-TEST_CASE("ranks meet through a store, and the job key does not stay in it") {
+TEST_CASE("ranks find each other through a store, and the job key does not stay in it") {
   for (const uint32_t world_size : {2U, 5U}) {
     MemoryStore store;
-    REQUIRE(all_met(meet_all(store, world_size)));
+    REQUIRE(all_joined(join_all(store, world_size)));
     CHECK(store.size() == 1);
     CHECK(store.get(kKey) == store_value_text(StoreOver{}));
   }
@@ -106,23 +108,23 @@ TEST_CASE("ranks meet through a store, and the job key does not stay in it") {
 TEST_CASE("two jobs of different names meet at the same time in one store") {
   MemoryStore store;
   auto other =
-      std::async(std::launch::async, [&store] { return meet_all(store, 3, "others/rank0"); });
-  const auto ones = meet_all(store, 3);
+      std::async(std::launch::async, [&store] { return join_all(store, 3, "others/rank0"); });
+  const auto ones = join_all(store, 3);
   const auto others = other.get();
-  REQUIRE(all_met(ones));
-  REQUIRE(all_met(others));
+  REQUIRE(all_joined(ones));
+  REQUIRE(all_joined(others));
   CHECK((*ones.front()).plane->job_id() != (*others.front()).plane->job_id());
 }
 
 TEST_CASE("a name that an earlier job has used is waited at until rank 0 comes again") {
   MemoryStore store;
-  REQUIRE(all_met(meet_all(store, 2)));
+  REQUIRE(all_joined(join_all(store, 2)));
   auto early = begin(store, 1, 2);
   std::this_thread::sleep_for(50ms);
-  CHECK(meet(store, 0, 2).ok());
+  CHECK(join_job(store, 0, 2).ok());
   CHECK(ended(early).ok());
 
-  const Status alone = meet(store, 1, 2, 100ms).status();
+  const Status alone = join_job(store, 1, 2, 100ms).status();
   CHECK(alone.code() == StatusCode::kTimeout);
   CHECK(has(alone, "rank 1 at the rendezvous key \"ranks/rank0\" of the store"));
   CHECK(has(alone, "give each communicator a name of its own"));
@@ -131,10 +133,10 @@ TEST_CASE("a name that an earlier job has used is waited at until rank 0 comes a
 TEST_CASE("a rank that comes after rank 0 has given up hears why at once") {
   MemoryStore store;
   auto second = begin(store, 1, 3, 300ms);
-  const Status first = meet(store, 0, 3, 300ms).status();
+  const Status first = join_job(store, 0, 3, 300ms).status();
   CHECK(first.code() == StatusCode::kTimeout);
   CHECK(ended(second).code() == StatusCode::kTimeout);
-  const Status late = meet(store, 2, 3).status();
+  const Status late = join_job(store, 2, 3).status();
   CHECK(late.code() == first.code());
   CHECK(has(late, "rank 2 at the rendezvous key \"ranks/rank0\" of the store"));
   CHECK(has(late, "rank 0 has failed: "));
@@ -149,7 +151,7 @@ TEST_CASE("a rank 0 that cannot listen ends the others at once") {
   rlimit none = files;
   none.rlim_cur = 0;
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  const Status first = meet(store, 0, 2).status();
+  const Status first = join_job(store, 0, 2).status();
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &files) == 0);
   CHECK(first.code() == StatusCode::kSystem);
   CHECK(has(first, "Too many open files"));
@@ -174,7 +176,7 @@ TEST_CASE("a value that rank 0 has not set is refused with the key's name") {
   for (const auto& [value, said] : cases) {
     MemoryStore store;
     store.set(kKey, value);
-    const Status status = meet(store, 1, 2).status();
+    const Status status = join_job(store, 1, 2).status();
     CHECK(
         (status.code() == StatusCode::kProtocol || status.code() == StatusCode::kInvalidArgument));
     CHECK(has(status, said));
@@ -184,7 +186,7 @@ TEST_CASE("a value that rank 0 has not set is refused with the key's name") {
 
 TEST_CASE("a rank whose rank 0 never comes says for which key it has waited") {
   MemoryStore store;
-  const Status status = meet(store, 1, 2, 50ms).status();
+  const Status status = join_job(store, 1, 2, 50ms).status();
   CHECK(status.code() == StatusCode::kTimeout);
   CHECK(has(status, "rank 1: rank 0 has not set key \"ranks/rank0\" of the store"));
   CHECK(has(status, "whether all ranks have the same store and name"));
@@ -192,11 +194,11 @@ TEST_CASE("a rank whose rank 0 never comes says for which key it has waited") {
 
 TEST_CASE("addresses at which nobody listens are tried until the deadline") {
   MemoryStore store;
-  const ReservedPlace nobody;
+  const ReservedPort nobody;
   store.set(
       kKey,
       store_value_text(StoreOffer{"sixteen characters", {"", {{"127.0.0.1", nobody.port()}}}}));
-  const Status status = meet(store, 1, 2, 100ms).status();
+  const Status status = join_job(store, 1, 2, 100ms).status();
   CHECK(status.code() == StatusCode::kTimeout);
   CHECK(has(status, "rank 0 was not found before the deadline"));
   CHECK(has(status, "whether all ranks have the same store and name"));
@@ -207,7 +209,7 @@ TEST_CASE("a callback of the store that fails is named with its key and rank") {
   MemoryStore store;
   Reached reached(store);
   const auto status_of = [&](uint32_t rank) {
-    return meet_through_store(reached, kKey, at("", rank, 2), deadline_after(kFar)).status();
+    return join_through_store(reached, kKey, at("", rank, 2), deadline_after(kFar)).status();
   };
   const auto check = [&](const Status& status, const std::string& said) {
     CHECK(status.code() == why.code());
@@ -229,7 +231,7 @@ TEST_CASE("ranks of different world sizes all hear both sizes at once") {
   MemoryStore store;
   auto first = begin(store, 0, 3);
   auto second = begin(store, 1, 3);
-  const Status other = meet(store, 2, 4).status();
+  const Status other = join_job(store, 2, 4).status();
   for (const Status& status : {other, ended(first), ended(second)}) {
     CHECK(status.code() == StatusCode::kMismatch);
     CHECK(has(status, "a world size of 3"));

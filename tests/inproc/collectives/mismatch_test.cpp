@@ -34,7 +34,7 @@ enum class Kind : uint8_t {
   kBarrier,
 };
 
-struct Asked {
+struct Request {
   Kind kind = Kind::kReduce;
   size_t count = 3;
   ho_dtype dtype = HO_FLOAT32;
@@ -44,54 +44,91 @@ struct Asked {
   uint64_t label = 0;
 };
 
-ho_status call(ho_comm* comm, const Asked& asked) {
+ho_status call(ho_comm* comm, const Request& wanted_call) {
   const auto world = static_cast<size_t>(ho_comm_world_size(comm));
-  const size_t n = asked.count;
-  const size_t sends = asked.sends == 0 ? n : asked.sends;
+  const size_t n = wanted_call.count;
+  const size_t sends = wanted_call.sends == 0 ? n : wanted_call.sends;
   std::vector<uint64_t> in(sends * world, 0);
   std::vector<uint64_t> out(n * world, 0);
   const std::vector<size_t> send_counts(world, sends);
   const std::vector<size_t> recv_counts(world, n);
   ho_call_options options = HO_CALL_OPTIONS_INIT;
-  options.label = asked.label;
-  switch (asked.kind) {
+  options.label = wanted_call.label;
+  switch (wanted_call.kind) {
     case Kind::kAllGather:
-      return ho_all_gather(comm, in.data(), out.data(), n, asked.dtype, &options, nullptr, nullptr);
+      return ho_all_gather(
+          comm, in.data(), out.data(), n, wanted_call.dtype, &options, nullptr, nullptr);
     case Kind::kReduceScatter:
-      return ho_reduce_scatter(
-          comm, in.data(), out.data(), n, asked.dtype, asked.op, &options, nullptr, nullptr);
+      return ho_reduce_scatter(comm,
+                               in.data(),
+                               out.data(),
+                               n,
+                               wanted_call.dtype,
+                               wanted_call.op,
+                               &options,
+                               nullptr,
+                               nullptr);
     case Kind::kAllReduce:
-      return ho_all_reduce(
-          comm, in.data(), out.data(), n, asked.dtype, asked.op, &options, nullptr, nullptr);
+      return ho_all_reduce(comm,
+                           in.data(),
+                           out.data(),
+                           n,
+                           wanted_call.dtype,
+                           wanted_call.op,
+                           &options,
+                           nullptr,
+                           nullptr);
     case Kind::kBroadcast:
-      return ho_broadcast(
-          comm, in.data(), out.data(), n, asked.dtype, asked.root, &options, nullptr, nullptr);
+      return ho_broadcast(comm,
+                          in.data(),
+                          out.data(),
+                          n,
+                          wanted_call.dtype,
+                          wanted_call.root,
+                          &options,
+                          nullptr,
+                          nullptr);
     case Kind::kAllToAll:
-      return ho_all_to_all(comm, in.data(), out.data(), n, asked.dtype, &options, nullptr, nullptr);
+      return ho_all_to_all(
+          comm, in.data(), out.data(), n, wanted_call.dtype, &options, nullptr, nullptr);
     case Kind::kAllToAllCounts:
       return ho_all_to_all_counts(comm,
                                   in.data(),
                                   send_counts.data(),
                                   out.data(),
                                   recv_counts.data(),
-                                  asked.dtype,
+                                  wanted_call.dtype,
                                   &options,
                                   nullptr,
                                   nullptr);
     case Kind::kGather:
-      return ho_gather(
-          comm, in.data(), out.data(), n, asked.dtype, asked.root, &options, nullptr, nullptr);
+      return ho_gather(comm,
+                       in.data(),
+                       out.data(),
+                       n,
+                       wanted_call.dtype,
+                       wanted_call.root,
+                       &options,
+                       nullptr,
+                       nullptr);
     case Kind::kScatter:
-      return ho_scatter(
-          comm, in.data(), out.data(), n, asked.dtype, asked.root, &options, nullptr, nullptr);
+      return ho_scatter(comm,
+                        in.data(),
+                        out.data(),
+                        n,
+                        wanted_call.dtype,
+                        wanted_call.root,
+                        &options,
+                        nullptr,
+                        nullptr);
     case Kind::kReduce:
       return ho_reduce(comm,
                        in.data(),
                        out.data(),
                        n,
-                       asked.dtype,
-                       asked.op,
-                       asked.root,
+                       wanted_call.dtype,
+                       wanted_call.op,
+                       wanted_call.root,
                        &options,
                        nullptr,
                        nullptr);
@@ -103,8 +140,8 @@ ho_status call(ho_comm* comm, const Asked& asked) {
 
 struct Row {
   const char* name;
-  Asked usual;
-  Asked odd;
+  Request usual;
+  Request odd;
   std::array<const char*, 2> said;  // of the usual call and of the odd one
 };
 
@@ -315,7 +352,7 @@ TEST_CASE("ranks in sequences that are numbered apart are named with both calls"
 
 TEST_CASE("calls with a label are one sequence, whatever their kind") {
   const auto labelled = [](Kind kind, uint64_t label) {
-    return Asked{kind, 3, HO_FLOAT32, HO_SUM, 0, 0, label};
+    return Request{kind, 3, HO_FLOAT32, HO_SUM, 0, 0, label};
   };
   const Row rows[] = {
       {"all_gather and reduce_scatter",

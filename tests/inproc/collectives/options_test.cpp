@@ -246,7 +246,7 @@ TEST_CASE("settings change the way of the data, not the result") {
 }
 
 TEST_CASE("a job listens in HORING_PORT_RANGE alone, and a split that finds no port names it") {
-  // A port for each of the four ranks; the ranks meet at one of their own.
+  // A port for each of the four ranks; the ranks find each other at one of their own.
   const uint16_t first = free_ports(4);
   const ScopedVariable range("HORING_PORT_RANGE", range_text(first, 4));
   require_job({"2x2"}, [](ho_comm* comm) {

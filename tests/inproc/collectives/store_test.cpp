@@ -1,4 +1,4 @@
-// Communicators whose ranks meet through a store, by the C interface.
+// Communicators whose ranks find each other through a store, by the C interface.
 #include <array>
 #include <atomic>
 #include <future>
@@ -80,7 +80,7 @@ TEST_CASE(
     "ranks that met through a store run collectives and split, whatever the environment has") {
   // Refused where they are looked at.
   const ScopedVariable key("HORING_JOB_KEY", "short");
-  const ScopedVariable place("HORING_RENDEZVOUS", "nowhere");
+  const ScopedVariable at_index("HORING_RENDEZVOUS", "nowhere");
   for (const char* groups : {"1x3", "2x2", "1+3"}) {
     MemoryStore memory;
     const ho_store store = callbacks_of(memory, "a job");
@@ -175,7 +175,7 @@ TEST_CASE("a rank that is alone in its world leaves the store as it is") {
   CHECK(counted.calls() == 0);
 }
 
-TEST_CASE("a store that cannot be used is refused before the ranks meet") {
+TEST_CASE("a store that cannot be used is refused before the ranks find each other") {
   MemoryStore memory;
   ho_store store = callbacks_of(memory, "store");
   const auto refused = [&](const ho_comm_options& options, const std::string& said) {

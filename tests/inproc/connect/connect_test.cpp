@@ -16,7 +16,7 @@
 #include "connect/refusals.hpp"
 #include "has.hpp"
 #include "os/clock.hpp"
-#include "reserved_place.hpp"
+#include "reserved_port.hpp"
 
 using namespace ho;
 
@@ -245,7 +245,7 @@ TEST_CASE("connect: hosts that may not enter without a key displace only each ot
 }
 
 TEST_CASE("connect: where nobody listens it is tried again until the deadline, or once") {
-  const test::ReservedPlace silent;
+  const test::ReservedPort silent;
   const auto address = SocketAddress::numeric("127.0.0.1", silent.port()).value();
   Connector::Options options = options_to(address, "wanted");
   const int64_t now = now_ns();

@@ -13,8 +13,8 @@ void register_store() {
       "probe_store",
       {sizeof(void*), sizeof(uint32_t)},
       [](void** arguments, const cuda_double::Translate& translate) {
-        void* const place = translate(*static_cast<void**>(arguments[0]));
-        std::memcpy(place, arguments[1], sizeof(uint32_t));
+        void* const at_index = translate(*static_cast<void**>(arguments[0]));
+        std::memcpy(at_index, arguments[1], sizeof(uint32_t));
       },
       [](void** arguments) -> std::vector<cuda_double::TouchedRange> {
         return {{*static_cast<void**>(arguments[0]), sizeof(uint32_t), true}};
@@ -32,7 +32,7 @@ TEST_CASE("The double does what every probe expects of a GPU") {
       if (config.channels != 0) {
         continue;
       }
-      INFO(probe.name << ", " << text_of(config));
+      INFO(probe.name << ", " << to_string(config));
       const OnDouble on(config);
       device_suite::Bench bench;
       bench.device = on.device;

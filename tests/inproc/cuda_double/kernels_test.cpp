@@ -70,7 +70,7 @@ struct Loaded {
 TEST_CASE(
     "A kernel adds pinned memory to device memory with arguments as they were at the launch") {
   for (const auto& config : every_mode()) {
-    INFO(text_of(config));
+    INFO(to_string(config));
     const Loaded t(config);
     const auto stream = t.on.stream();
     const auto pinned = t.on.pinned(8);

@@ -59,7 +59,7 @@ TEST_CASE("Pinned memory is zeroed, the host's while it lives and nobody's after
 
 TEST_CASE("Bytes come back from the device as they went there in every mode") {
   for (const auto& config : every_mode()) {
-    INFO(text_of(config));
+    INFO(to_string(config));
     const OnDouble on(config);
     const auto stream = on.stream();
     const auto from = on.pinned(3000);

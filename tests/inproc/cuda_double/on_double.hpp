@@ -89,7 +89,7 @@ inline std::vector<cuda_double::Config> every_mode() {
   }
   return all;
 }
-inline std::string text_of(const cuda_double::Config& config) {
+inline std::string to_string(const cuda_double::Config& config) {
   return "mode " + std::to_string(static_cast<int>(config.mode)) + ", channels " +
          std::to_string(config.channels);
 }

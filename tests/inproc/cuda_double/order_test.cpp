@@ -30,7 +30,7 @@ struct TwoStreams {
 
 TEST_CASE("A read on another stream without an event is a violation that names both") {
   for (const auto& config : every_mode()) {
-    INFO(text_of(config));
+    INFO(to_string(config));
     const TwoStreams t(config);
     must(t.first.copy(t.at(), t.host(), 64));
     CHECK(!t.second.copy(t.host(128), t.at(60), 64).ok());
@@ -45,7 +45,7 @@ TEST_CASE("A read on another stream without an event is a violation that names b
 
 TEST_CASE("An event between two streams orders what they do") {
   for (const auto& config : every_mode()) {
-    INFO(text_of(config));
+    INFO(to_string(config));
     const TwoStreams t(config);
     must(t.first.copy(t.at(), t.host(), 64));
     must(t.event.record(t.first.handle()));
@@ -133,7 +133,7 @@ TEST_CASE("A wait stands for what was recorded before it and not for later recor
 
 TEST_CASE("The host reads what a copy wrote only after the event has passed") {
   for (const auto& config : every_mode()) {
-    INFO(text_of(config));
+    INFO(to_string(config));
     const TwoStreams t(config);
     must(t.first.copy(t.host(), t.at(), 64));
     must(t.event.record(t.first.handle()));

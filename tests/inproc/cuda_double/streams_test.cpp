@@ -84,14 +84,14 @@ TEST_CASE("Lazy work waits for somebody who asks and runs no more than that take
   config.mode = cuda_double::Mode::kLazy;
   config.idle_ms = 3'600'000;
   const OnDouble on(config);
-  const auto asked = on.stream();
+  const auto requested = on.stream();
   const auto other = on.stream();
   const auto event = on.event();
   const auto from = on.pinned(32);
   const auto memory = on.memory(32);
   must(other.copy(memory.pointer(), from.bytes().data(), 16));
-  must(asked.copy(device::pointer_to(memory.address() + 16), from.bytes().data() + 16, 16));
-  must(event.record(asked.handle()));
+  must(requested.copy(device::pointer_to(memory.address() + 16), from.bytes().data() + 16, 16));
+  must(event.record(requested.handle()));
   CHECK(live().pending == 3);
   wait_until_passed(event);
   CHECK(live().pending == 1);
@@ -117,7 +117,7 @@ TEST_CASE("Lazy work runs for a host function when nobody calls") {
 
 TEST_CASE("A host function runs after what its stream had before in every mode") {
   for (const auto& config : every_mode()) {
-    INFO(text_of(config));
+    INFO(to_string(config));
     const OnDouble on(config);
     const auto stream = on.stream();
     const auto from = on.pinned(8);

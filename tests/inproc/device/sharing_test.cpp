@@ -368,7 +368,7 @@ TEST_CASE("a link sends nothing to a peer that has not answered, and then as it 
   const size_t with_slots = cuda_double::live().device_memory_bytes;
   first.answer = OffsetMessages::OfferAnswer::kRefused;
   CHECK(must_have(link.try_send_from_device(frame, parts)));
-  CHECK(has(link.describe(), "staged"));
+  CHECK(has(link.to_string(), "staged"));
   CHECK(cuda_double::live().pinned_memory > 0);
   CHECK(cuda_double::live().device_memory_bytes == with_slots);  // the other link's peer may read
   second.answer = OffsetMessages::OfferAnswer::kRefused;

@@ -50,15 +50,15 @@ struct Copies {
   // Over the bus, started at once where the device has not enough to do.
   device::Ticket start() {
     const std::array range{device::CopyRange{
-        at(given % kPieces), from.bytes().data() + given % kPieces * kPiece, kPiece}};
-    ++given;
+        at(input % kPieces), from.bytes().data() + input % kPieces * kPiece, kPiece}};
+    ++input;
     const device::Ticket ticket = *must_have(work->copy(device::Direction::kArrives, range));
     must_be_ok(work->start());
     return ticket;
   }
   // Within the device.
   device::Ticket give(size_t bytes = kPiece) {
-    const size_t piece = given++ % kPieces;
+    const size_t piece = input++ % kPieces;
     const std::array range{device::CopyRange{at(piece), at(kPieces + piece), bytes}};
     return *must_have(work->copy(device::Direction::kArrivesInside, range));
   }
@@ -73,7 +73,7 @@ struct Copies {
   std::unique_ptr<device::Work> work;
   device::DeviceMemory memory;
   device::PinnedMemory from;
-  size_t given = 0;
+  size_t input = 0;
 };
 
 uint64_t starts() {
@@ -133,7 +133,7 @@ TEST_CASE("what is given together is one start, and completes together") {
   Copies copies;
   constexpr device::Direction kInside = device::Direction::kArrivesInside;
   std::vector<device::Ticket> tickets;
-  while (must_have(copies.work->has_room(kInside))) {
+  while (must_have(copies.work->may_start(kInside))) {
     tickets.push_back(copies.give());
   }
   CHECK(tickets.size() == 4);  // more wait for the next start
@@ -143,7 +143,7 @@ TEST_CASE("what is given together is one start, and completes together") {
   CHECK(cuda_double::calls("launch") == 1);
   CHECK(cuda_double::calls("copy_async") == 0);
   CHECK(cuda_double::calls("event_record") == 1);
-  CHECK(must_have(copies.work->has_room(kInside)));
+  CHECK(must_have(copies.work->may_start(kInside)));
   cuda_double::advance(static_cast<int64_t>(tickets.size() * kPiece - 1));
   CHECK_FALSE(copies.completed(tickets.front()));
   cuda_double::advance(static_cast<int64_t>(tickets.size() * kPiece));

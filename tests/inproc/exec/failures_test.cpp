@@ -24,16 +24,16 @@ struct FailuresOfRank0 {
   Driver driver{{}, nothing};
   test::TestOwner owner;
   Failures failures{owner, driver};
-  bool departed = false;  // some operation needs a rank that has left
-  int notices_asked = 0;
+  bool needs_left = false;  // some operation needs a rank that has left
+  int notice_queries = 0;
 
   bool decide(const RunError& error) {
     Driver::Lock lock = driver.lock();
     return failures.decide(lock,
                            error,
                            {[this] {
-                              ++notices_asked;
-                              return departed;
+                              ++notice_queries;
+                              return needs_left;
                             },
                             [] { return std::vector<MadeCall>(2); }});
   }
@@ -62,14 +62,14 @@ TEST_CASE("an error is reported once, and what the job decides is the cause") {
   CHECK(has(rank_0.owner.failures.front().status, "all_reduce #1"));
   REQUIRE(rank_0.failures.cause().has_value());
   CHECK(has(*rank_0.failures.cause(), "rank 3 called abort"));
-  CHECK(rank_0.notices_asked == 0);  // the error blames no connection
+  CHECK(rank_0.notice_queries == 0);  // the error blames no connection
   rank_0.fail(Status(StatusCode::kInternal, "a later one"));
   CHECK(rank_0.failures.cause()->code() == StatusCode::kAborted);
 }
 
 TEST_CASE("a connection that ends because its peer has left is no failure of the job") {
   FailuresOfRank0 rank_0;
-  rank_0.departed = true;
+  rank_0.needs_left = true;
   CHECK_FALSE(rank_0.decide(lost_rank_1()));
   CHECK(rank_0.owner.failures.empty());
   CHECK_FALSE(rank_0.failures.cause().has_value());

@@ -89,7 +89,7 @@ TEST_CASE("a rank that leaves ends what needs it, and is sent nothing more") {
   const auto from_0 = rank_1.submit(false, 0);
   const auto from_2 = rank_1.submit(false, 2);
   rank_1.leaves(0);
-  const Departed ended = rank_1.messages.end_departed(rank_1.notices);
+  const EndedByLeave ended = rank_1.messages.end_of_left(rank_1.notices);
   CHECK(ended.any);
   CHECK_FALSE(ended.abandoned.has_value());  // no link has its memory
   CHECK(has(from_0->status(), "rank 0 has left"));

@@ -123,11 +123,11 @@ TEST_CASE("copies that never end are left alone at the deadline") {
 TEST_CASE("a measurement that takes long says so once") {
   for (const bool quiet : {true, false}) {
     cuda_double::reset();
-    RateLimits told = limits();
+    RateLimits reported = limits();
     std::vector<std::string> lines;
-    told.say = [&](const std::string& line) { lines.push_back(line); };
-    told.quiet = quiet ? std::chrono::hours(1) : std::chrono::hours(0);
-    (void)measure_copy_rates(cuda_double::driver(), std::vector{0, 1}, told);
+    reported.say = [&](const std::string& line) { lines.push_back(line); };
+    reported.quiet = quiet ? std::chrono::hours(1) : std::chrono::hours(0);
+    (void)measure_copy_rates(cuda_double::driver(), std::vector{0, 1}, reported);
     REQUIRE(lines.size() == (quiet ? 0 : 1));
     if (!quiet) {
       CHECK(lines[0].starts_with("measuring the copies of GPU 0; this ends in "));

@@ -34,9 +34,9 @@ TEST_CASE("each GPU is shown with its place and the nearest NIC") {
   REQUIRE(gpus.list.size() == 2);
   CHECK(gpus.why_none.empty());
   CHECK(gpus.driver.find("CUDA 12.0") != std::string::npos);
-  CHECK(describe(gpus.list[0]) ==
+  CHECK(to_string(gpus.list[0]) ==
         "double 0, 1.0 GiB, 0000:3a:00.0, NUMA 0, NIC near0 (same PCIe switch)");
-  CHECK(describe(gpus.list[1]) ==
+  CHECK(to_string(gpus.list[1]) ==
         "double 1, 1.0 GiB, 0000:3b:00.0, NUMA 1, NIC near1 (same NUMA node)");
   CHECK(cuda_double::live().none());
 }
@@ -45,7 +45,7 @@ TEST_CASE("a GPU that the PCI tree does not have gets any NIC and says so") {
   cuda_double::reset();
   const Gpus gpus = gpus_on("pack:2 numa:1 core:2 pu:1; nic=eth0,numa=0,addr=10.1.0.1/24");
   REQUIRE(gpus.list.size() == 2);
-  CHECK(describe(gpus.list[1]) ==
+  CHECK(to_string(gpus.list[1]) ==
         "double 1, 1.0 GiB, 0000:3b:00.0, NUMA ?, NIC eth0 (any: no PCI path known)");
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("GPUs of a host without a usable NIC have none") {
   cuda_double::reset();
   const Gpus gpus = gpus_on("pack:1 core:2 pu:1; gpu=cuda0,numa=0,pci=0000:3a:00.0");
   REQUIRE(gpus.list.size() == 2);
-  CHECK(describe(gpus.list[0]) == "double 0, 1.0 GiB, 0000:3a:00.0, NUMA 0, no NIC");
+  CHECK(to_string(gpus.list[0]) == "double 0, 1.0 GiB, 0000:3a:00.0, NUMA 0, no NIC");
 }
 
 TEST_CASE("without a driver or a GPU one line says why") {

@@ -90,13 +90,13 @@ TEST_CASE("what is no regular file is refused before the loader opens it, which 
     CHECK(refused.status().code() == StatusCode::kSystem);
     CHECK(has(refused.status(), std::string(path) + " is a " + kind + " and no library"));
   }
-  const std::string place = folder.path("libsocket.so");
+  const std::string at_index = folder.path("libsocket.so");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  place.copy(&address.sun_path[0], sizeof address.sun_path - 1);
+  at_index.copy(&address.sun_path[0], sizeof address.sun_path - 1);
   const ho::Fd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
   REQUIRE(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  CHECK(ho::load_library(place, RTLD_NOW).status().code() == StatusCode::kSystem);
+  CHECK(ho::load_library(at_index, RTLD_NOW).status().code() == StatusCode::kSystem);
 }
 
 TEST_CASE("what is no library is left for the loader to refuse") {

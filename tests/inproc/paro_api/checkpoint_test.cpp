@@ -393,16 +393,16 @@ TEST_CASE("damage anywhere is noticed, and changes nothing") {
     const bool manifest = file.filename() == "manifest.json";
     for (size_t i = 0; i < 12; ++i) {
       std::string damaged = whole;
-      const size_t place = whole.size() * i / 12;
-      damaged[place] = static_cast<char>(damaged[place] ^ 0x10);
+      const size_t at_index = whole.size() * i / 12;
+      damaged[at_index] = static_cast<char>(damaged[at_index] ^ 0x10);
       if (i == 11) {
-        damaged = whole.substr(0, place);
+        damaged = whole.substr(0, at_index);
       }
       write(file, damaged);
       paro_checkpoint* checkpoint = nullptr;
       const ho_status status = paro_checkpoint_open(saved.c_str(), &checkpoint);
       const OpenedCheckpoint owned(checkpoint);
-      INFO(file << " at " << place << ": " << paro_last_error_message());
+      INFO(file << " at " << at_index << ": " << paro_last_error_message());
       if (status == HO_OK) {
         CHECK(!manifest);
         require_job({"1x1"}, [&](ho_comm* comm) {

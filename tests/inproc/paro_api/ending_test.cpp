@@ -108,7 +108,7 @@ struct Ending {
 };
 
 // What a rank is told, be it in a hook or at the end.
-std::string told(Runner& runner, uint32_t count, End end) {
+std::string reported(Runner& runner, uint32_t count, End end) {
   try {
     micro_batches(runner, count);
   } catch (const Error& error) {
@@ -119,15 +119,15 @@ std::string told(Runner& runner, uint32_t count, End end) {
                          : std::string(ho_status_name(status)) + ": " + paro_last_error_message();
 }
 
-void expect_told(ho_comm* comm, const char* strategy, const Ending& ending) {
+void expect_reported(ho_comm* comm, const char* strategy, const Ending& ending) {
   const int32_t rank = ho_comm_rank(comm);
   Runner runner = runner_of(comm, options_for(strategy));
   micro_batches(runner, kMax);
   runner.step();
   const bool other = rank == ending.other.rank;
-  const std::string text = told(runner,
-                                other ? ending.other.micro_batches : ending.micro_batches,
-                                other ? ending.other.end : ending.end);
+  const std::string text = reported(runner,
+                                    other ? ending.other.micro_batches : ending.micro_batches,
+                                    other ? ending.other.end : ending.end);
   expect(text.starts_with(ho_status_name(HO_MISMATCH)), std::string(strategy) + ": " + text);
   expect(text.find("rank " + std::to_string(rank) + ", step 2: ") != std::string::npos, text);
   for (const char* part : ending.texts) {
@@ -171,7 +171,7 @@ TEST_CASE("ranks that end a step differently are all told at once, and by whom")
   for (const char* strategy : {"NNN", "NIG", "IIG", "GGG"}) {
     require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
       for (const Ending& ending : endings) {
-        expect_told(comm, strategy, ending);
+        expect_reported(comm, strategy, ending);
       }
     });
   }

@@ -11,7 +11,7 @@
 #include "job.hpp"
 #include "more_time.hpp"
 #include "parity_case.hpp"
-#include "reserved_place.hpp"
+#include "reserved_port.hpp"
 #include "trainer.hpp"
 
 using namespace paro::test;
@@ -47,7 +47,7 @@ bool has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-// The ranks meet again, as processes do that have lost their communicators.
+// The ranks find each other again, as processes do that have lost their communicators.
 class NewJob {
  public:
   NewJob(const ho_comm* old, const std::string& rendezvous) {
@@ -101,7 +101,7 @@ TEST_CASE("a rank that destroys its runner in a step is named at once") {
 
 TEST_CASE("an optimizer that fails breaks the job, which cannot go on from there") {
   const Training training = training_of("NIG", 1);
-  const ho::test::ReservedPlace place;
+  const ho::test::ReservedPort address;
   require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
     std::string letters;
     paro_runner_options options = options_of(training, letters);
@@ -120,7 +120,7 @@ TEST_CASE("an optimizer that fails breaks the job, which cannot go on from there
     expect(has(error, "aborted"), error);
     expect(has(error, "the caller's optimizer returned 7"), error);
     expect(has(error, "rank 1, step 2 of NIG, update, unit 1"), error);
-    const NewJob again(comm, place.text());
+    const NewJob again(comm, address.text());
     expect_refusal(paro_runner_rejoin(trainer.runner(), again.get()),
                    HO_MISMATCH,
                    "rejoin: rank 1's optimizer failed in the middle of an update");
@@ -138,12 +138,12 @@ TEST_CASE("learning rates that differ stop the step on every rank, before anythi
         const bool other = ho_comm_rank(comm) == 2;
         must(paro_runner_set_learning_rate(trainer.runner(), other ? 0.0100000001 : 0.01));
         static_cast<void>(trainer.compute(step));
-        const std::string place =
+        const std::string address =
             "rank " + std::to_string(ho_comm_rank(comm)) + ", step " + std::to_string(step + 1) +
             ": the ranks do not have the same learning rate: rank 0 has 0.01, "
             "rank 2 has 0.0100000001; set the same on all ranks";
-        expect_refusal(paro_runner_step(trainer.runner(), nullptr), HO_MISMATCH, place);
-        expect_refusal(paro_runner_synchronize(trainer.runner()), HO_MISMATCH, place);
+        expect_refusal(paro_runner_step(trainer.runner(), nullptr), HO_MISMATCH, address);
+        expect_refusal(paro_runner_synchronize(trainer.runner()), HO_MISMATCH, address);
         expect(paro_runner_applied_steps(trainer.runner()) == step, "nothing was updated");
       };
       disagree(1);
@@ -190,7 +190,7 @@ TEST_CASE("after an abort the ranks rejoin and still train like one rank") {
   for (const char* triple : {"IIG", "NNG", "GGG"}) {
     const Training training = training_of(triple, 4);
     const Outcome alone = paro::toy::train_single_rank(4, training);
-    const ho::test::ReservedPlace place;
+    const ho::test::ReservedPort address;
     require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
       Trainer trainer(comm, training);
       Outcome outcome;
@@ -204,7 +204,7 @@ TEST_CASE("after an abort the ranks rejoin and still train like one rank") {
       }
       const std::string error = failure_of(trainer, 5);
       expect(has(error, "enough for today") || ho_comm_rank(comm) == 3, error);
-      const NewJob again(comm, place.text());
+      const NewJob again(comm, address.text());
       must(paro_runner_rejoin(trainer.runner(), again.get()));
       expect(paro_runner_applied_steps(trainer.runner()) == 5, "knows where it was");
       for (uint64_t step = 5; step < training.steps; ++step) {

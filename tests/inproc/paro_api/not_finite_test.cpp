@@ -44,11 +44,11 @@ void add(const View& view, ho_dtype dtype, size_t element, float value) {
 }
 
 // The log of steps whose gradients are `gradient_at`; all of them are left out.
-std::string log_of(const RunnerOptions& given,
+std::string log_of(const RunnerOptions& input,
                    uint64_t steps,
                    const GradientAt& gradient_at,
                    bool tied = false) {
-  RunnerOptions options = given;
+  RunnerOptions options = input;
   options.alignment = 2;
   options.micro_batches = kMicroBatches;
   ho::test::CaughtStderr caught;

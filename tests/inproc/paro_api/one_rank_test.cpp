@@ -70,21 +70,21 @@ TEST_CASE("room that is wrong on one rank is a mismatch on all") {
     require_job({"2x2", false, kFarMs}, [&](ho_comm* comm) {
       Runner runner = runner_of(comm, strategy);
       const bool wrong = ho_comm_rank(comm) == kWrong;
-      std::array<float, 6> room{};
-      expect_refusal(paro_runner_read_masters(runner.get(), 0, room.data(), wrong ? 6 : 5),
+      std::array<float, 6> space{};
+      expect_refusal(paro_runner_read_masters(runner.get(), 0, space.data(), wrong ? 6 : 5),
                      HO_MISMATCH,
                      "rank 0 has room for 5 elements, rank 3 for 6");
-      expect_refusal(paro_runner_read_frozen(runner.get(), 1, room.data(), wrong ? 2 : 3),
+      expect_refusal(paro_runner_read_frozen(runner.get(), 1, space.data(), wrong ? 2 : 3),
                      HO_MISMATCH,
                      "rank 0 has room for 3 elements, rank 3 for 2");
-      expect_refusal(paro_runner_read_masters(runner.get(), wrong ? 7 : 1, room.data(), 4),
+      expect_refusal(paro_runner_read_masters(runner.get(), wrong ? 7 : 1, space.data(), 4),
                      HO_MISMATCH,
                      "rank 0 reads unit 1, rank 3 unit 7");
-      expect_refusal(paro_runner_read_masters(runner.get(), 0, wrong ? nullptr : room.data(), 5),
+      expect_refusal(paro_runner_read_masters(runner.get(), 0, wrong ? nullptr : space.data(), 5),
                      wrong ? HO_INVALID_ARGUMENT : HO_MISMATCH,
                      wrong ? "a null array for 5" : "rank 3 for 0");
-      must(paro_runner_read_masters(runner.get(), 1, room.data(), 4));
-      expect(room[3] == 3, "reads");
+      must(paro_runner_read_masters(runner.get(), 1, space.data(), 4));
+      expect(space[3] == 3, "reads");
       one_step(runner, 3);
     });
   }

@@ -185,9 +185,9 @@ TEST_CASE("links that seem to have slowed down are measured before anything is c
   });
   const std::string log = caught.end();
   INFO(log);
-  const size_t asked = log.find("ns per byte");
-  REQUIRE(asked != std::string::npos);
-  CHECK(log.find("links carry ", asked) != std::string::npos);
+  const size_t requested = log.find("ns per byte");
+  REQUIRE(requested != std::string::npos);
+  CHECK(log.find("links carry ", requested) != std::string::npos);
   check_like_one_rank(steered);
 }
 

@@ -253,9 +253,9 @@ TEST_CASE("parameter groups have a rate of their own, the other half of the jobs
 
 TEST_CASE("units that cannot share parameters, and impossible groups, are refused") {
   require_job({"2x1"}, [](ho_comm* comm) {
-    const auto refusal = [&](const RunnerOptions& options, const std::vector<Unit>& given) {
+    const auto refusal = [&](const RunnerOptions& options, const std::vector<Unit>& input) {
       try {
-        static_cast<void>(Runner::create(comm, options, given));
+        static_cast<void>(Runner::create(comm, options, input));
       } catch (const Error& error) {
         return std::string(error.what());
       }
@@ -340,13 +340,13 @@ TEST_CASE("what a unit shares is loaded and read at the unit that has it") {
       }
       return std::string();
     };
-    const auto expect_told = [](const std::string& text, const std::string& call) {
+    const auto expect_reported = [](const std::string& text, const std::string& call) {
       expect(text.find(call + ": unit 4 (head) shares the parameters of unit 0 (table) and has no "
                               "elements of its own: call it for that unit") != std::string::npos,
              text);
     };
-    expect_told(refusal([&] { runner.load(4, values); }), "load");
-    expect_told(refusal([&] { runner.read_masters(4, values); }), "read_masters");
+    expect_reported(refusal([&] { runner.load(4, values); }), "load");
+    expect_reported(refusal([&] { runner.read_masters(4, values); }), "read_masters");
     // With no values nothing is loaded, so ranks need not do it alike.
     if (ho_comm_rank(comm) == 0) {
       runner.load(4, {});

@@ -98,8 +98,8 @@ std::vector<Part> parts_of(const Shape& shape) {
   double next = 0;
   for (const Part& part : parts) {
     for (torch::Tensor& parameter : part.module->parameters()) {
-      const torch::Tensor places = torch::arange(parameter.numel(), torch::kFloat32) + next;
-      parameter.copy_((torch::sin(places * 0.7) * 0.3).view(parameter.sizes()));
+      const torch::Tensor indices = torch::arange(parameter.numel(), torch::kFloat32) + next;
+      parameter.copy_((torch::sin(indices * 0.7) * 0.3).view(parameter.sizes()));
       next += static_cast<double>(parameter.numel());
     }
   }
@@ -111,8 +111,8 @@ std::vector<Part> parts_of(const Shape& shape) {
 
 torch::Tensor tokens_of(uint64_t step, uint32_t micro_batch, uint32_t rank) {
   const auto first = static_cast<int64_t>((step * kMicroBatches + micro_batch) * kRanks + rank);
-  const torch::Tensor places = torch::arange(kRows * (kTokens + 1)) + first * 7;
-  return ((places * places + places * 3) % kVocabulary).view({kRows, kTokens + 1});
+  const torch::Tensor indices = torch::arange(kRows * (kTokens + 1)) + first * 7;
+  return ((indices * indices + indices * 3) % kVocabulary).view({kRows, kTokens + 1});
 }
 
 torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& tokens) {
@@ -587,11 +587,11 @@ TEST_CASE("a tied parameter is one array, for every part that uses it") {
     horing::Communicator comm = copy_of(raw);
     std::vector<Part> parts = parts_of({false, Tie::kMixerAndHead});
     const torch::Tensor weight = parts[0].module->parameters()[0];
-    std::set<const void*> places;
+    std::set<const void*> indices;
     for (Part& part : parts) {
       if (part.name != "first") {
         part.forward = [&, forward = part.forward](const torch::Tensor& x) {
-          places.insert(weight.data_ptr());
+          indices.insert(weight.data_ptr());
           return forward(x);
         };
       }
@@ -599,7 +599,7 @@ TEST_CASE("a tied parameter is one array, for every part that uses it") {
     // Replicated parameters lie in one place: what is elsewhere would be a copy.
     Model model(comm, options_for("NNN"), parts);
     static_cast<void>(train_step(model, comm, 0));
-    expect(places.size() == 1, "computes without copies");
+    expect(indices.size() == 1, "computes without copies");
     // Its units 2 and 3 have nothing of their own.
     model.runner().read_masters(2, {});
     model.runner().read_masters(3, {});

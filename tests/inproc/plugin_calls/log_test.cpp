@@ -32,10 +32,10 @@ TEST_CASE("a warning appears once, and where somebody sees it") {
   const std::string own = caught.end();
   const std::string to_nccl = Log::take();
   INFO(own << to_nccl);
-  const bool shown_by_nccl = std::getenv("NCCL_DEBUG") != nullptr;
+  const bool printed_by_nccl = std::getenv("NCCL_DEBUG") != nullptr;
   const bool wanted = std::getenv("HORING_LOG_LEVEL") != nullptr;
   CHECK(count(to_nccl, "WARN CollNet finalize") == 1);
-  CHECK(count(own, "CollNet finalize") == (shown_by_nccl && !wanted ? 0 : 1));
+  CHECK(count(own, "CollNet finalize") == (printed_by_nccl && !wanted ? 0 : 1));
 }
 
 }  // namespace

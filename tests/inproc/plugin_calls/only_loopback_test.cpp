@@ -19,9 +19,9 @@ TEST_CASE("a plugin that has loopback alone warns of it, and once of giving it t
   }
   const std::string said = caught.end();
   CHECK(has(said, "[warning] horing plugin: the only network device is lo, which no other host"));
-  const std::string given = "[warning] horing plugin: CollNet is given lo, which no other host";
-  CHECK(has(said, given));
-  CHECK(said.find(given) == said.rfind(given));
+  const std::string input = "[warning] horing plugin: CollNet is given lo, which no other host";
+  CHECK(has(said, input));
+  CHECK(said.find(input) == said.rfind(input));
 }
 
 TEST_CASE("rails that are emulated on loopback are meant, and warn of nothing") {

@@ -135,18 +135,18 @@ TEST_CASE("forward: sizes that an int does not hold are refused where it must") 
             Reply::kSuccess);
     REQUIRE(journal().sent_bytes == kMax);
     std::array<void*, 3> data{};
-    const std::array<size_t, 3> rooms{1, kMax, kLarge};
+    const std::array<size_t, 3> buffers{1, kMax, kLarge};
     const std::array<int32_t, 3> tags{};
     REQUIRE(driver.irecv(nullptr,
-                         {2, data.data(), rooms.data(), tags.data(), data.data(), nullptr},
+                         {2, data.data(), buffers.data(), tags.data(), data.data(), nullptr},
                          &request) == Reply::kSuccess);
-    REQUIRE(journal().rooms == std::vector<size_t>{1, kMax});
+    REQUIRE(journal().buffers == std::vector<size_t>{1, kMax});
     REQUIRE(driver.irecv(nullptr,
-                         {3, data.data(), rooms.data(), tags.data(), data.data(), nullptr},
+                         {3, data.data(), buffers.data(), tags.data(), data.data(), nullptr},
                          &request) == wanted);
-    REQUIRE(journal().rooms.size() == (narrow ? 2 : 3));
+    REQUIRE(journal().buffers.size() == (narrow ? 2 : 3));
     REQUIRE(driver.irecv(nullptr,
-                         {65, data.data(), rooms.data(), tags.data(), data.data(), nullptr},
+                         {65, data.data(), buffers.data(), tags.data(), data.data(), nullptr},
                          &request) == Reply::kInvalidArgument);
   });
 }
@@ -156,15 +156,16 @@ TEST_CASE(
   for_each_version([](const auto& table, NetDriver& driver) {
     open(driver);
     std::array<void*, 1> data{};
-    const size_t room = 1;
+    const size_t buffer = 1;
     const int32_t tag = 0;
     void* request = reinterpret_cast<void*>(kOptionalCompletion);  // NOLINT: NCCL's mark
-    REQUIRE(driver.irecv(nullptr, {1, data.data(), &room, &tag, data.data(), nullptr}, &request) ==
-            Reply::kSuccess);
+    REQUIRE(driver.irecv(nullptr,
+                         {1, data.data(), &buffer, &tag, data.data(), nullptr},
+                         &request) == Reply::kSuccess);
     REQUIRE(request == &journal());
     REQUIRE(reinterpret_cast<uintptr_t>(journal().request_before) ==
             (version_of(table) == 8 ? 0 : kOptionalCompletion));
-    REQUIRE(journal().profiles_given == (version_of(table) >= 10));
+    REQUIRE(journal().profiles_read == (version_of(table) >= 10));
     int profile = 0;
     REQUIRE(driver.isend(nullptr, {nullptr, 1, 0, nullptr, &profile}, &request) == Reply::kSuccess);
     REQUIRE(journal().profile == (version_of(table) >= 10 ? &profile : nullptr));

@@ -20,10 +20,10 @@ struct Journal {
   nccl_abi::DebugLogger log = nullptr;
   nccl_abi::ProfilerCallback profiler = nullptr;
   size_t sent_bytes = 0;
-  std::vector<size_t> rooms;
+  std::vector<size_t> buffers;
   void* request_before = nullptr;  // what *request of irecv came in as
   void* profile = nullptr;
-  bool profiles_given = false;
+  bool profiles_read = false;
   int virtual_devices = 0;
   nccl_abi::Result init_reply = nccl_abi::Result::kSuccess;
   nccl_abi::Result test_reply = nccl_abi::Result::kSuccess;
@@ -116,7 +116,7 @@ void fill_calls_of_the_process(Net& table) {
 template <typename Size>
 nccl_abi::Result note_receive(int count, const Size* sizes, void** request) {
   journal().request_before = *request;
-  journal().rooms.assign(sizes, sizes + count);
+  journal().buffers.assign(sizes, sizes + count);
   *request = &journal();
   return note("irecv");
 }
@@ -132,7 +132,7 @@ void fill_messages(Net& table) {
     };
     table.irecv =
         [](void*, int count, void**, size_t* sizes, int*, void**, void** profiles, void** request) {
-          journal().profiles_given = profiles != nullptr;
+          journal().profiles_read = profiles != nullptr;
           return note_receive(count, sizes, request);
         };
   } else {
@@ -149,7 +149,7 @@ void fill_messages(Net& table) {
 }
 
 template <typename Properties>
-nccl_abi::Result describe_device(int device, Properties* properties) {
+nccl_abi::Result device_properties(int device, Properties* properties) {
   static std::string name = "fake0";
   static std::string path = "/sys/devices/fake";
   *properties = {};
@@ -195,7 +195,7 @@ Net make_fake_table() {
     *count = journal().device_count;
     return Result::kSuccess;
   };
-  table.getProperties = describe_device;
+  table.getProperties = device_properties;
   table.accept = [](void*, void** comm, nccl_abi::DeviceHandle**) {
     *comm = &journal();
     return Result::kSuccess;

@@ -52,7 +52,7 @@ std::string in_a_process(const std::function<std::string()>& body) {
              : text + " (ended with wait status " + std::to_string(status) + ")";
 }
 
-std::string& told() {
+std::string& reported() {
   static std::string text;
   return text;
 }
@@ -62,7 +62,7 @@ void log_as_nccl(nccl_abi::LogLevel, unsigned long, const char*, int, const char
   va_start(arguments, format);
   (void)std::vsnprintf(line.data(), line.size(), format, arguments);
   va_end(arguments);
-  told() += std::string(line.data()) + "\n";
+  reported() += std::string(line.data()) + "\n";
 }
 
 size_t sockets_of_class(int traffic_class) {

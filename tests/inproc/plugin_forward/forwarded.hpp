@@ -24,7 +24,7 @@ void log_as_nccl(nccl_abi::LogLevel level,
                  int line,
                  const char* format,
                  ...);
-[[nodiscard]] std::string& told();
+[[nodiscard]] std::string& reported();
 
 // Open sockets of this process whose packets carry that class.
 [[nodiscard]] size_t sockets_of_class(int traffic_class);

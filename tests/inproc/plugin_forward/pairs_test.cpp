@@ -36,17 +36,17 @@ Status send_all(End& end, const std::vector<size_t>& sizes) {
 }
 
 Status receive_all(End& end, const std::vector<size_t>& sizes) {
-  std::vector<std::vector<std::byte>> rooms(sizes.size());
+  std::vector<std::vector<std::byte>> buffers(sizes.size());
   std::vector<conformance::Part> parts;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    rooms[i].resize(sizes[i] + 5);
-    parts.push_back({rooms[i].data(), rooms[i].size(), static_cast<int32_t>(i)});
+    buffers[i].resize(sizes[i] + 5);
+    parts.push_back({buffers[i].data(), buffers[i].size(), static_cast<int32_t>(i)});
   }
   HORING_ASSIGN(void* const request, end.receive(parts));
   HORING_ASSIGN(const auto got, end.finish(request, sizes.size()));
   HORING_TRY(expect(got == sizes, "the sizes of all messages"));
   for (size_t i = 0; i < sizes.size(); ++i) {
-    HORING_TRY(check_pattern(i, rooms[i].data(), sizes[i]));
+    HORING_TRY(check_pattern(i, buffers[i].data(), sizes[i]));
   }
   return {};
 }
@@ -107,9 +107,10 @@ Status check_line(int ours, int theirs) {
   const std::string wanted = "horing plugin: NCCL took net v" + std::to_string(ours) +
                              "; network HO-Ring (net v" + std::to_string(theirs) + " of " +
                              plugin_of(theirs) + ") on loop0 (10000 Mbit/s), loop1 (25000 Mbit/s)";
-  const size_t at = told().find(wanted);
-  HORING_TRY(expect(at != std::string::npos, "'" + wanted + "' in: " + told()));
-  return expect(told().find(wanted, at + 1) == std::string::npos, "one such line: " + told());
+  const size_t at = reported().find(wanted);
+  HORING_TRY(expect(at != std::string::npos, "'" + wanted + "' in: " + reported()));
+  return expect(reported().find(wanted, at + 1) == std::string::npos,
+                "one such line: " + reported());
 }
 
 std::string run_pair(int ours, int theirs) {
@@ -152,7 +153,7 @@ std::string refusal_of(const std::string& forwarded) {
   opening.host.log = reinterpret_cast<HostFunction>(&log_as_nccl);
   void* context = nullptr;
   const Reply reply = (*host)->open(opening, &context);
-  return std::to_string(static_cast<int>(reply)) + ": " + told();
+  return std::to_string(static_cast<int>(reply)) + ": " + reported();
 }
 
 TEST_CASE("our library does not forward to itself, nor to what is not there") {

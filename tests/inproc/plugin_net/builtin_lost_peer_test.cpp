@@ -23,18 +23,19 @@ void* open_context(NetDriver& net, uint64_t comm_id) {
 
 void exchange(Pair& pair) {
   const auto data = pattern(9, 5000);
-  std::vector<std::byte> room(data.size());
-  REQUIRE(run_both(
-              [&]() -> Status {
-                End end(*pair.net, pair.send);
-                HORING_ASSIGN(void* const request, end.send(data.data(), data.size(), 3));
-                return end.finish(request).status();
-              },
-              [&]() -> Status {
-                End end(*pair.net, pair.receive);
-                HORING_ASSIGN(void* const request, end.receive({{room.data(), room.size(), 3}}));
-                return end.finish(request).status();
-              }) == "");
+  std::vector<std::byte> buffer(data.size());
+  REQUIRE(
+      run_both(
+          [&]() -> Status {
+            End end(*pair.net, pair.send);
+            HORING_ASSIGN(void* const request, end.send(data.data(), data.size(), 3));
+            return end.finish(request).status();
+          },
+          [&]() -> Status {
+            End end(*pair.net, pair.receive);
+            HORING_ASSIGN(void* const request, end.receive({{buffer.data(), buffer.size(), 3}}));
+            return end.finish(request).status();
+          }) == "");
 }
 
 // What is found within a time that no working machine needs.
@@ -55,9 +56,9 @@ bool stays_well(const NetDriver& net, const NetDriver::Owner& self) {
   return well;
 }
 
-BuiltinCase with_streams(uint32_t streams) {
+BuiltinCase with_streams(uint32_t connections) {
   BuiltinCase options;
-  options.streams = streams;
+  options.connections = connections;
   return options;
 }
 

@@ -13,7 +13,7 @@ namespace ho::plugin::conformance {
 struct BuiltinCase {
   std::string device = "test0";
   std::string address = "127.0.0.1";
-  uint32_t streams = 1;
+  uint32_t connections = 1;
   std::chrono::milliseconds connect_timeout{60000};
   std::chrono::milliseconds handshake_timeout{5000};
   std::string secret;      // "" for no job key
@@ -28,7 +28,7 @@ inline BuiltinConfig builtin_config(const BuiltinCase& options) {
     auto key = JobKey::from_text(options.secret);
     config.key = key.ok() ? *key : nullptr;
   }
-  config.options.streams = options.streams;
+  config.options.connections = options.connections;
   config.options.connect_timeout = options.connect_timeout;
   config.options.handshake_timeout = options.handshake_timeout;
   if (options.pace_mbit > 0) {

@@ -30,7 +30,7 @@ TEST_CASE("the builtin network passes the suite over one connection") {
 
 TEST_CASE("the builtin network passes the suite over four connections") {
   BuiltinCase options;
-  options.streams = 4;
+  options.connections = 4;
   run_suite(builtin_under_test(options));
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("the builtin network passes the suite over IPv6 with a job key") {
 }
 
 // A window of requests at one end of a comm, driven by repeating all that may get further.
-struct Window {
+struct UnderWay {
   static constexpr size_t kRequests = 32;
   std::array<void*, kRequests> requests{};
   uint64_t begun = 0;
@@ -94,10 +94,10 @@ std::string move_small(Pair& pair, uint64_t total, const Wait& wait) {
   return run_both(
       [&]() -> Status {
         End end(*pair.net, pair.send);
-        Window window;
-        std::array<uint64_t, Window::kRequests> data{};
+        UnderWay under_way;
+        std::array<uint64_t, UnderWay::kRequests> data{};
         while (true) {
-          HORING_ASSIGN(const bool all, window.turn(end, total, [&](uint64_t i) {
+          HORING_ASSIGN(const bool all, under_way.turn(end, total, [&](uint64_t i) {
             uint64_t& word = data.at(i % data.size());
             word = i;
             return end.try_send(reinterpret_cast<const std::byte*>(&word), sizeof word, 0);
@@ -110,23 +110,24 @@ std::string move_small(Pair& pair, uint64_t total, const Wait& wait) {
       },
       [&]() -> Status {
         End end(*pair.net, pair.receive);
-        Window window;
-        std::array<uint64_t, Window::kRequests> rooms{};
+        UnderWay under_way;
+        std::array<uint64_t, UnderWay::kRequests> buffers{};
         uint64_t checked = 0;
         while (true) {
           const auto check = [&]() -> Status {
-            for (; checked < window.ended; ++checked) {
-              if (rooms.at(checked % rooms.size()) != checked) {
+            for (; checked < under_way.ended; ++checked) {
+              if (buffers.at(checked % buffers.size()) != checked) {
                 return {StatusCode::kInternal, "message " + std::to_string(checked) + " differs"};
               }
             }
             return {};
           };
-          HORING_ASSIGN(const bool all, window.turn(end, total, [&](uint64_t i) -> Result<void*> {
-            HORING_TRY(check());
-            uint64_t& room = rooms.at(i % rooms.size());
-            return end.try_receive({{reinterpret_cast<std::byte*>(&room), sizeof room, 0}});
-          }));
+          HORING_ASSIGN(
+              const bool all, under_way.turn(end, total, [&](uint64_t i) -> Result<void*> {
+                HORING_TRY(check());
+                uint64_t& buffer = buffers.at(i % buffers.size());
+                return end.try_receive({{reinterpret_cast<std::byte*>(&buffer), sizeof buffer, 0}});
+              }));
           HORING_TRY(check());
           if (all) {
             return {};
@@ -187,7 +188,7 @@ TEST_CASE("builtin net: ten million small messages take constant memory", "[.lon
 
 TEST_CASE("builtin net: a thread that only sleeps on the descriptor misses nothing") {
   BuiltinCase options;
-  options.streams = GENERATE(1U, 3U);
+  options.connections = GENERATE(1U, 3U);
   const auto net = make_builtin(options);
   Pair pair(*net);
   REQUIRE(pair.connect().message() == "");
@@ -196,7 +197,7 @@ TEST_CASE("builtin net: a thread that only sleeps on the descriptor misses nothi
     net->promise_order(pair.receive);
   }
   const auto sleeps = [&](void* comm) { return sleep_on(*net, comm); };
-  REQUIRE(move_small(pair, scaled(options.streams == 1 ? 1'000'000 : 200'000), sleeps) == "");
+  REQUIRE(move_small(pair, scaled(options.connections == 1 ? 1'000'000 : 200'000), sleeps) == "");
 }
 
 // Messages of several megabytes need many wake-ups each, at both ends.
@@ -220,7 +221,7 @@ TEST_CASE("builtin net: a sleeper moves large messages too") {
     return {};
   };
   const auto data = pattern(5, kBytes);
-  std::vector<std::byte> room(kBytes);
+  std::vector<std::byte> buffer(kBytes);
   REQUIRE(run_both(
               [&] {
                 return drive(pair.send,
@@ -228,10 +229,10 @@ TEST_CASE("builtin net: a sleeper moves large messages too") {
               },
               [&] {
                 return drive(pair.receive, [&] {
-                  return End(*net, pair.receive).try_receive({{room.data(), kBytes, 0}});
+                  return End(*net, pair.receive).try_receive({{buffer.data(), kBytes, 0}});
                 });
               }) == "");
-  REQUIRE(check_pattern(5, room.data(), kBytes).message() == "");
+  REQUIRE(check_pattern(5, buffer.data(), kBytes).message() == "");
 }
 
 // The peer's news come while there is nothing to do with them.
@@ -244,8 +245,8 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
   for (void* const comm : {pair.send, pair.receive}) {
     REQUIRE(net->progress_fd(comm) >= 0);
   }
-  std::array<std::byte, 8> room{};
-  const auto request = receiver.try_receive({{room.data(), room.size(), 0}});
+  std::array<std::byte, 8> buffer{};
+  const auto request = receiver.try_receive({{buffer.data(), buffer.size(), 0}});
   REQUIRE(request.ok());
   REQUIRE(*request != nullptr);
   REQUIRE(net->has_pending(pair.receive));
@@ -257,7 +258,7 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
   REQUIRE_FALSE(net->has_pending(pair.send));
   REQUIRE(::poll(&waiting, 1, 0) == 0);
   // Sent and received: once all is told and looked at, both descriptors are silent.
-  const auto sent = sender.try_send(room.data(), room.size(), 0);
+  const auto sent = sender.try_send(buffer.data(), buffer.size(), 0);
   REQUIRE(sent.ok());
   REQUIRE(*sent != nullptr);
   REQUIRE(net->has_pending(pair.send));
@@ -279,20 +280,20 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
 // Prints, asserts nothing about time: what one core moves depends on the machine.
 TEST_CASE("builtin net: large messages are moved, and their rate is printed", "[.rate]") {
   BuiltinCase options;
-  options.streams = GENERATE(1U, 4U);
+  options.connections = GENERATE(1U, 4U);
   const auto net = make_builtin(options);
   Pair pair(*net);
   REQUIRE(pair.connect().message() == "");
   constexpr size_t kBytes = size_t{4} << 20U;
   constexpr uint64_t kMessages = 1000;
   const std::vector<std::byte> data(kBytes);
-  std::vector<std::byte> room(kBytes);
+  std::vector<std::byte> buffer(kBytes);
   const auto move = [&](void* comm, const std::function<Result<void*>(End&)>& post) -> Status {
     End end(*net, comm);
-    std::array<void*, 4> window{};
-    for (uint64_t i = 0; i < kMessages + window.size(); ++i) {
-      void*& slot = window.at(i % window.size());
-      if (i >= window.size()) {
+    std::array<void*, 4> under_way{};
+    for (uint64_t i = 0; i < kMessages + under_way.size(); ++i) {
+      void*& slot = under_way.at(i % under_way.size());
+      if (i >= under_way.size()) {
         HORING_TRY(end.finish(slot).status());
       }
       if (i < kMessages) {
@@ -307,15 +308,15 @@ TEST_CASE("builtin net: large messages are moved, and their rate is printed", "[
       [&] { return move(pair.send, [&](End& end) { return end.send(data.data(), kBytes, 0); }); },
       [&] {
         return move(pair.receive, [&](End& end) {
-          return end.receive({{room.data(), kBytes, 0}});
+          return end.receive({{buffer.data(), kBytes, 0}});
         });
       });
   const double seconds = static_cast<double>(now_ns() - begin_ns) * 1e-9;
   const double cpu = static_cast<double>(std::clock() - begin_cpu) / CLOCKS_PER_SEC;
   REQUIRE(errors == "");
   const double gigabytes = static_cast<double>(kBytes * kMessages) * 1e-9;
-  WARN(options.streams << " streams: " << gigabytes / seconds << " GB/s, both ends together "
-                       << gigabytes / cpu << " GB per second of processor time");
+  WARN(options.connections << " streams: " << gigabytes / seconds << " GB/s, both ends together "
+                           << gigabytes / cpu << " GB per second of processor time");
 }
 
 TEST_CASE("builtin net: a traffic class is on the connection's packets") {
@@ -358,7 +359,7 @@ TEST_CASE("builtin net: a traffic class that IP has no room for is refused") {
 TEST_CASE("builtin net: sends keep to the pace of their rail, polled and asleep") {
   BuiltinCase options;
   options.pace_mbit = 100;
-  options.streams = GENERATE(1U, 3U);
+  options.connections = GENERATE(1U, 3U);
   const bool asleep = GENERATE(false, true);
   const auto net = make_builtin(options);
   Pair pair(*net);
@@ -380,7 +381,7 @@ TEST_CASE("builtin net: sends keep to the pace of their rail, polled and asleep"
     return {};
   };
   const auto data = pattern(6, kBytes);
-  std::vector<std::byte> room(kBytes);
+  std::vector<std::byte> buffer(kBytes);
   const int64_t begin_ns = now_ns();
   REQUIRE(run_both(
               [&] {
@@ -389,10 +390,10 @@ TEST_CASE("builtin net: sends keep to the pace of their rail, polled and asleep"
               },
               [&] {
                 return drive(pair.receive, [&] {
-                  return End(*net, pair.receive).try_receive({{room.data(), kBytes, 0}});
+                  return End(*net, pair.receive).try_receive({{buffer.data(), kBytes, 0}});
                 });
               }) == "");
-  REQUIRE(check_pattern(6, room.data(), kBytes).message() == "");
+  REQUIRE(check_pattern(6, buffer.data(), kBytes).message() == "");
   // 80 ms, less what may leave at once.
   REQUIRE(now_ns() - begin_ns > 70'000'000);
 }
@@ -456,11 +457,11 @@ TEST_CASE("builtin net: a listener's handle names rank and host, however long ot
   REQUIRE(listener.ok());
   std::array<std::byte, kHandleBytes> bytes{};
   encode((*listener)->handle(), bytes);
-  const auto told = decode_handle(bytes);
-  REQUIRE(told.ok());
+  const auto reported = decode_handle(bytes);
+  REQUIRE(reported.ok());
   std::array<char, 256> host{};
   REQUIRE(::gethostname(host.data(), host.size() - 1) == 0);
-  REQUIRE(told->who == on_host_text("RANK 1", host.data(), "", kMaxWhoBytes));
+  REQUIRE(reported->who == on_host_text("RANK 1", host.data(), "", kMaxWhoBytes));
 }
 
 }  // namespace

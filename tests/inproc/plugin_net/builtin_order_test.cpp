@@ -12,9 +12,9 @@ constexpr size_t kBytes = 5000;
 
 // Connected, with the promise on both ends.
 struct OrderedPair {
-  explicit OrderedPair(uint32_t streams) {
+  explicit OrderedPair(uint32_t connections) {
     BuiltinCase options;
-    options.streams = streams;
+    options.connections = connections;
     net = make_builtin(options);
     pair.emplace(*net);
     REQUIRE(pair->connect().message() == "");
@@ -33,11 +33,11 @@ struct OrderedPair {
   }
   // What became of it.
   Status receive(uint64_t seed, int32_t tag, size_t bytes = kBytes) {
-    std::vector<std::byte> room(bytes);
+    std::vector<std::byte> buffer(bytes);
     End end = pair->receiver();
-    HORING_ASSIGN(void* const request, end.receive({{room.data(), bytes, tag}}));
+    HORING_ASSIGN(void* const request, end.receive({{buffer.data(), bytes, tag}}));
     HORING_ASSIGN(const auto sizes, end.finish(request));
-    return check_pattern(seed, room.data(), sizes.at(0));
+    return check_pattern(seed, buffer.data(), sizes.at(0));
   }
 
   std::unique_ptr<NetDriver> net;

@@ -261,7 +261,7 @@ TEST_CASE("builtin net: connecting and accepting end at their deadline") {
 
 TEST_CASE("builtin net: strangers on the port disturb nobody") {
   BuiltinCase options;
-  options.streams = 2;
+  options.connections = 2;
   const auto net = make_builtin(options);
   Listening listening(*net);
   const Handle handle = listening.decoded();
@@ -308,7 +308,7 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   record.sequence = 0x0102030405060708;
   record.count = 3;
   record.tags = {-1, 0, 7};
-  record.rooms = {0, kMaxMessageBytes, 5};
+  record.capacities = {0, kMaxMessageBytes, 5};
   std::array<std::byte, kMaxCreditBytes> bytes{};
   const size_t size = encode(record, bytes);
   ReceiveCredit got;
@@ -320,7 +320,7 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   REQUIRE(*decode_credit(bytes, got) == size);
   REQUIRE(got.sequence == record.sequence);
   REQUIRE(got.tags[0] == -1);
-  REQUIRE(got.rooms[1] == kMaxMessageBytes);
+  REQUIRE(got.capacities[1] == kMaxMessageBytes);
   bytes[2] = std::byte{9};
   REQUIRE_FALSE(decode_credit(bytes, got).ok());
   bytes[2] = std::byte{0};
@@ -352,14 +352,14 @@ TEST_CASE("builtin net: records survive their encoding, others are refused") {
   segment.length = 1;
   REQUIRE_FALSE(decode_segment(encode(segment)).ok());
 
-  StreamClaim claim;
-  claim.stream = 1;
-  claim.stream_count = 2;
-  REQUIRE(decode_stream_claim(encode(claim)).ok());
-  claim.stream = 2;
-  REQUIRE_FALSE(decode_stream_claim(encode(claim)).ok());
-  claim.stream_count = kMaxStreams + 1;
-  REQUIRE_FALSE(decode_stream_claim(encode(claim)).ok());
+  ConnectionClaim claim;
+  claim.connection = 1;
+  claim.connection_count = 2;
+  REQUIRE(decode_connection_claim(encode(claim)).ok());
+  claim.connection = 2;
+  REQUIRE_FALSE(decode_connection_claim(encode(claim)).ok());
+  claim.connection_count = kMaxConnections + 1;
+  REQUIRE_FALSE(decode_connection_claim(encode(claim)).ok());
 }
 
 TEST_CASE("builtin net: posted receives are taken by tag, the oldest first, and are bounded") {
@@ -367,18 +367,18 @@ TEST_CASE("builtin net: posted receives are taken by tag, the oldest first, and 
   ReceiveCredit record;
   record.count = 2;
   record.tags = {1, 2};
-  record.rooms = {10, 20};
+  record.capacities = {10, 20};
   REQUIRE_FALSE(book.take(1).has_value());
   for (record.sequence = 1; record.sequence <= kMaxRequests; ++record.sequence) {
     REQUIRE(book.add(record).ok());
   }
   REQUIRE_FALSE(book.add(record).ok());  // more than may wait
   for (uint64_t sequence = 1; sequence <= kMaxRequests; ++sequence) {
-    const auto place = book.take(2);
-    REQUIRE(place.has_value());
-    REQUIRE(place->sequence == sequence);
-    REQUIRE(place->slot == 1);
-    REQUIRE(place->room == 20);
+    const auto at_index = book.take(2);
+    REQUIRE(at_index.has_value());
+    REQUIRE(at_index->sequence == sequence);
+    REQUIRE(at_index->slot == 1);
+    REQUIRE(at_index->capacity == 20);
   }
   REQUIRE_FALSE(book.take(2).has_value());
   REQUIRE(book.groups() == kMaxRequests);

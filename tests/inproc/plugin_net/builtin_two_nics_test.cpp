@@ -19,7 +19,7 @@ TEST_CASE("builtin net: two NICs of one host are connected", "[.two_nics]") {
       GENERATE(Nic{"nic1", "10.1.0.2"}, Nic{"nic2", "10.2.0.1"}, Nic{"far0", "fe80::b:0"});
   BuiltinConfig config = builtin_config({});
   config.key = *JobKey::from_text("a secret of this test's own");
-  config.options.streams = 2;
+  config.options.connections = 2;
   config.devices = {
       make_device("one", "a host", listening.address, listening.name),
       make_device("two", "a host", listening.name == "far0" ? "fe80::a:0" : "10.1.0.1", "nic0")};
@@ -29,19 +29,20 @@ TEST_CASE("builtin net: two NICs of one host are connected", "[.two_nics]") {
   pair.connecting_device = 1;
   REQUIRE(pair.connect().message() == "");
   const auto data = pattern(8, 300'000);
-  std::vector<std::byte> room(data.size());
-  REQUIRE(run_both(
-              [&]() -> Status {
-                End end(**net, pair.send);
-                HORING_ASSIGN(void* const request, end.send(data.data(), data.size(), 3));
-                return end.finish(request).status();
-              },
-              [&]() -> Status {
-                End end(**net, pair.receive);
-                HORING_ASSIGN(void* const request, end.receive({{room.data(), room.size(), 3}}));
-                return end.finish(request).status();
-              }) == "");
-  REQUIRE(check_pattern(8, room.data(), room.size()).message() == "");
+  std::vector<std::byte> buffer(data.size());
+  REQUIRE(
+      run_both(
+          [&]() -> Status {
+            End end(**net, pair.send);
+            HORING_ASSIGN(void* const request, end.send(data.data(), data.size(), 3));
+            return end.finish(request).status();
+          },
+          [&]() -> Status {
+            End end(**net, pair.receive);
+            HORING_ASSIGN(void* const request, end.receive({{buffer.data(), buffer.size(), 3}}));
+            return end.finish(request).status();
+          }) == "");
+  REQUIRE(check_pattern(8, buffer.data(), buffer.size()).message() == "");
 }
 
 TEST_CASE("builtin net: a peer's address that is this host's too is said to be", "[.two_nics]") {

@@ -34,11 +34,11 @@ std::string send_sizes(Pair& pair, const std::vector<size_t>& sizes) {
       [&]() -> Status {
         End end(*pair.net, pair.receive);
         for (size_t i = 0; i < sizes.size(); ++i) {
-          std::vector<std::byte> room(sizes[i] + 3);
-          HORING_ASSIGN(void* const request, end.receive({{room.data(), room.size(), 5}}));
+          std::vector<std::byte> buffer(sizes[i] + 3);
+          HORING_ASSIGN(void* const request, end.receive({{buffer.data(), buffer.size(), 5}}));
           HORING_ASSIGN(const auto got, end.finish(request));
           HORING_TRY(expect(got[0] == sizes[i], std::to_string(sizes[i]) + " bytes"));
-          HORING_TRY(check_pattern(i, room.data(), sizes[i]));
+          HORING_TRY(check_pattern(i, buffer.data(), sizes[i]));
         }
         return {};
       });
@@ -71,18 +71,18 @@ std::string send_group(Pair& pair,
       },
       [&]() -> Status {
         End end(*pair.net, pair.receive);
-        std::vector<std::vector<std::byte>> rooms(count);
+        std::vector<std::vector<std::byte>> buffers(count);
         std::vector<Part> parts;
         for (size_t i = 0; i < count; ++i) {
-          rooms[i].resize(size_of_tag(tags[i]));
-          parts.push_back({rooms[i].data(), rooms[i].size(), tags[i]});
+          buffers[i].resize(size_of_tag(tags[i]));
+          parts.push_back({buffers[i].data(), buffers[i].size(), tags[i]});
         }
         HORING_ASSIGN(void* const request, end.receive(parts));
         HORING_ASSIGN(const auto sizes, end.finish(request, count));
         for (size_t i = 0; i < count; ++i) {
-          HORING_TRY(expect(sizes[i] == rooms[i].size(), "the size of each message"));
+          HORING_TRY(expect(sizes[i] == buffers[i].size(), "the size of each message"));
           HORING_TRY(
-              check_pattern(static_cast<uint64_t>(tags[i]), rooms[i].data(), rooms[i].size()));
+              check_pattern(static_cast<uint64_t>(tags[i]), buffers[i].data(), buffers[i].size()));
         }
         return {};
       });
@@ -113,9 +113,9 @@ std::string all_orders(Pair& pair, uint32_t count) {
 Status oldest_first(Pair& pair) {
   End sender = pair.sender();
   End receiver = pair.receiver();
-  std::array<std::byte, 4> rooms{};
-  HORING_ASSIGN(void* const first, receiver.receive({{&rooms[0], 1, 1}, {&rooms[1], 1, 2}}));
-  HORING_ASSIGN(void* const second, receiver.receive({{&rooms[2], 1, 2}, {&rooms[3], 1, 2}}));
+  std::array<std::byte, 4> buffers{};
+  HORING_ASSIGN(void* const first, receiver.receive({{&buffers[0], 1, 1}, {&buffers[1], 1, 2}}));
+  HORING_ASSIGN(void* const second, receiver.receive({{&buffers[2], 1, 2}, {&buffers[3], 1, 2}}));
   const std::array<std::byte, 4> data{std::byte{10}, std::byte{20}, std::byte{30}, std::byte{40}};
   // Tag 2 three times, tag 1 last: the second group is complete before the first.
   std::vector<void*> sends;
@@ -132,25 +132,25 @@ Status oldest_first(Pair& pair) {
   for (void* const request : sends) {
     HORING_TRY(sender.finish(request).status());
   }
-  return expect(rooms == data, "each message in the oldest place with its tag");
+  return expect(buffers == data, "each message in the oldest place with its tag");
 }
 
 Status again(Pair& pair, size_t most) {
   End sender = pair.sender();
   End receiver = pair.receiver();
   const auto data = pattern(1, 3000);
-  std::vector<std::vector<std::byte>> rooms(most, std::vector<std::byte>(3000));
+  std::vector<std::vector<std::byte>> buffers(most, std::vector<std::byte>(3000));
   for (int tries = 0; tries < 100; ++tries) {
     HORING_ASSIGN(void* const early, sender.try_send(data.data(), data.size(), 0));
     HORING_TRY(expect(early == nullptr, "a send without a receive says again"));
   }
   std::vector<void*> receives;
-  for (auto& room : rooms) {
-    HORING_ASSIGN(void* const request, receiver.try_receive({{room.data(), room.size(), 0}}));
+  for (auto& buffer : buffers) {
+    HORING_ASSIGN(void* const request, receiver.try_receive({{buffer.data(), buffer.size(), 0}}));
     HORING_TRY(expect(request != nullptr, "all receives are taken"));
     receives.push_back(request);
   }
-  HORING_ASSIGN(void* const more, receiver.try_receive({{rooms[0].data(), 1, 0}}));
+  HORING_ASSIGN(void* const more, receiver.try_receive({{buffers[0].data(), 1, 0}}));
   HORING_TRY(expect(more == nullptr, "one receive more says again"));
   std::vector<void*> sends;
   for (size_t i = 0; i < most; ++i) {
@@ -161,7 +161,7 @@ Status again(Pair& pair, size_t most) {
   HORING_TRY(expect(other == nullptr, "a send with a tag that nobody receives says again"));
   for (size_t i = 0; i < most; ++i) {
     HORING_TRY(receiver.finish(receives[i]).status());
-    HORING_TRY(check_pattern(1, rooms[i].data(), rooms[i].size()));
+    HORING_TRY(check_pattern(1, buffers[i].data(), buffers[i].size()));
     HORING_TRY(sender.finish(sends[i]).status());
   }
   return {};
@@ -171,13 +171,13 @@ Status again(Pair& pair, size_t most) {
 std::string many_outstanding(Pair& pair, size_t most, uint64_t total, size_t bytes) {
   const auto turn = [most, total](const std::function<Result<void*>(uint64_t)>& post,
                                   const std::function<Status(uint64_t, void*)>& take) -> Status {
-    std::vector<void*> window(most);
+    std::vector<void*> under_way(most);
     for (uint64_t i = 0; i < total + most; ++i) {
       if (i >= most && i - most < total) {
-        HORING_TRY(take(i - most, window[i % most]));
+        HORING_TRY(take(i - most, under_way[i % most]));
       }
       if (i < total) {
-        HORING_ASSIGN(window[i % most], post(i));
+        HORING_ASSIGN(under_way[i % most], post(i));
       }
     }
     return {};
@@ -195,14 +195,14 @@ std::string many_outstanding(Pair& pair, size_t most, uint64_t total, size_t byt
       },
       [&]() -> Status {
         End end(*pair.net, pair.receive);
-        std::vector<std::vector<std::byte>> rooms(most, std::vector<std::byte>(bytes));
+        std::vector<std::vector<std::byte>> buffers(most, std::vector<std::byte>(bytes));
         return turn(
             [&](uint64_t i) {
-              return end.receive({{rooms[i % most].data(), bytes, 3}});
+              return end.receive({{buffers[i % most].data(), bytes, 3}});
             },
             [&](uint64_t i, void* request) -> Status {
               HORING_TRY(end.finish(request).status());
-              return check_pattern(i, rooms[i % most].data(), bytes);
+              return check_pattern(i, buffers[i % most].data(), bytes);
             });
       });
 }
@@ -231,43 +231,43 @@ std::string several_comms(NetDriver& net) {
 Status too_long(Pair& pair) {
   End sender = pair.sender();
   End receiver = pair.receiver();
-  std::array<std::byte, 8> room{};
+  std::array<std::byte, 8> buffer{};
   const std::array<std::byte, 9> data{};
-  HORING_ASSIGN(void* const receive, receiver.receive({{room.data(), room.size(), 4}}));
+  HORING_ASSIGN(void* const receive, receiver.receive({{buffer.data(), buffer.size(), 4}}));
   const auto send = sender.send(data.data(), data.size(), 4);
   if (send.ok()) {
     HORING_TRY(expect(!sender.finish(*send).ok(), "the sender fails"));
   }
   HORING_TRY(expect(!receiver.finish(receive).ok(), "the receiver fails"));
   HORING_TRY(expect(!sender.try_send(data.data(), 1, 4).ok(), "the sender stays failed"));
-  return expect(!receiver.try_receive({{room.data(), 1, 4}}).ok(), "the receiver stays failed");
+  return expect(!receiver.try_receive({{buffer.data(), 1, 4}}).ok(), "the receiver stays failed");
 }
 
 // What was reported as sent arrives though the sender has closed.
 Status closed_after_sending(Pair& pair) {
   constexpr size_t kBytes = 100'000;
   const auto data = pattern(9, kBytes);
-  std::array<std::vector<std::byte>, 4> rooms;
+  std::array<std::vector<std::byte>, 4> buffers;
   End receiver = pair.receiver();
   std::vector<void*> receives;
-  for (auto& room : rooms) {
-    room.resize(kBytes);
-    HORING_ASSIGN(void* const request, receiver.receive({{room.data(), kBytes, 0}}));
+  for (auto& buffer : buffers) {
+    buffer.resize(kBytes);
+    HORING_ASSIGN(void* const request, receiver.receive({{buffer.data(), kBytes, 0}}));
     receives.push_back(request);
   }
   // One receive that nobody will serve.
   std::byte unused{};
   HORING_ASSIGN(void* const idle, receiver.receive({{&unused, 1, 1}}));
   End sender = pair.sender();
-  for (size_t i = 0; i < rooms.size(); ++i) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
     HORING_ASSIGN(void* const request, sender.send(data.data(), kBytes, 0));
     HORING_TRY(sender.finish(request).status());
   }
   HORING_TRY(as_status(pair.net->close_send(pair.send), "close_send"));
   pair.send = nullptr;
-  for (size_t i = 0; i < rooms.size(); ++i) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
     HORING_TRY(receiver.finish(receives[i]).status());
-    HORING_TRY(check_pattern(9, rooms.at(i).data(), kBytes));
+    HORING_TRY(check_pattern(9, buffers.at(i).data(), kBytes));
   }
   const auto lost = receiver.finish(idle);
   return expect(!lost.ok() && lost.status().code() != StatusCode::kTimeout,
@@ -276,10 +276,10 @@ Status closed_after_sending(Pair& pair) {
 
 Status peer_closes(Pair& pair, bool sender_goes) {
   std::vector<std::byte> data(64 * kMebi);
-  std::vector<std::byte> room(data.size());
+  std::vector<std::byte> buffer(data.size());
   End sender = pair.sender();
   End receiver = pair.receiver();
-  HORING_ASSIGN(void* const receive, receiver.receive({{room.data(), room.size(), 0}}));
+  HORING_ASSIGN(void* const receive, receiver.receive({{buffer.data(), buffer.size(), 0}}));
   HORING_ASSIGN(void* const send, sender.send(data.data(), data.size(), 0));
   for (int turn = 0; turn < 2; ++turn) {
     HORING_TRY(receiver.test(receive).status());

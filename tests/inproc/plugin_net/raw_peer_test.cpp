@@ -26,7 +26,7 @@ namespace ho::plugin::conformance {
 namespace {
 
 constexpr std::byte kUntouched{0x5a};
-constexpr size_t kRoom = 16;
+constexpr size_t kBufferBytes = 16;
 constexpr int32_t kTag = 7;
 
 // A listener, and what a stranger needs to know of it.
@@ -68,7 +68,7 @@ class RawListener {
     auto socket = knock();
     const auto key = connection_key(handle_.secret, *JobKey::none(false));
     REQUIRE(key.ok());
-    StreamClaim claim;
+    ConnectionClaim claim;
     claim.listener_id = handle_.listener_id;
     claim.connection_id = 99;
     const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(claim));
@@ -113,13 +113,13 @@ struct Outcome {
   bool kept_to_capacity = false;
 };
 
-// What a receive of kRoom bytes comes to.
+// What a receive of kBufferBytes bytes comes to.
 Outcome received(const std::vector<NetSegment>& segments) {
   RawListener listener({});
   const auto peer = listener.enter();
-  std::vector<std::byte> memory(4 * kRoom, kUntouched);
+  std::vector<std::byte> memory(4 * kBufferBytes, kUntouched);
   void* data = memory.data();
-  const size_t bytes = kRoom;
+  const size_t bytes = kBufferBytes;
   const int32_t tag = kTag;
   void* request = nullptr;
   REQUIRE(listener.net().irecv(listener.comm(),
@@ -136,8 +136,9 @@ Outcome received(const std::vector<NetSegment>& segments) {
     outcome.reply = listener.net().test(request, &done, nullptr);
   }
   outcome.done = done != 0;
-  outcome.kept_to_capacity = std::all_of(
-      memory.begin() + kRoom, memory.end(), [](std::byte byte) { return byte == kUntouched; });
+  outcome.kept_to_capacity = std::all_of(memory.begin() + kBufferBytes,
+                                         memory.end(),
+                                         [](std::byte byte) { return byte == kUntouched; });
   return outcome;
 }
 
@@ -218,7 +219,7 @@ std::string said_of_strangers(std::chrono::milliseconds handshake_time) {
   const auto wrong = it.listener.knock();
   const auto key = connection_key(std::array<std::byte, kSecretBytes>{}, *JobKey::none(false));
   REQUIRE(key.ok());
-  StreamClaim claim;
+  ConnectionClaim claim;
   claim.who = "node7, RANK 3";
   const auto handshake = Handshake::client(*key, kHandshakePurpose, encode(claim));
   bool refused = false;
@@ -240,17 +241,17 @@ bool says(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("builtin net: a peer that sends more than there is room for is refused") {
-  const Outcome fits = received({piece(kRoom, 0, kRoom)});
+  const Outcome fits = received({piece(kBufferBytes, 0, kBufferBytes)});
   CHECK(fits.done);
   CHECK(fits.kept_to_capacity);
   const std::vector<std::vector<NetSegment>> wrong{
-      {piece(kRoom + 1, 0, kRoom + 1)},
-      {piece(2 * kRoom, kRoom, kRoom)},
-      {piece(3 * kRoom, 0, 1)},
+      {piece(kBufferBytes + 1, 0, kBufferBytes + 1)},
+      {piece(2 * kBufferBytes, kBufferBytes, kBufferBytes)},
+      {piece(3 * kBufferBytes, 0, 1)},
       // The second says that the message is larger than the first did.
-      {piece(kRoom, 0, 1), piece(2 * kRoom, 1, 2 * kRoom - 1)},
+      {piece(kBufferBytes, 0, 1), piece(2 * kBufferBytes, 1, 2 * kBufferBytes - 1)},
       // The pieces are more than the message.
-      {piece(kRoom, 0, kRoom - 1), piece(kRoom, 0, kRoom)}};
+      {piece(kBufferBytes, 0, kBufferBytes - 1), piece(kBufferBytes, 0, kBufferBytes)}};
   for (const auto& segments : wrong) {
     const Outcome outcome = received(segments);
     CAPTURE(segments.front().bytes, segments.front().offset, segments.size());

@@ -21,7 +21,7 @@ class Job {
       : options_(options),
         handles_(options.members),
         unused_listeners_(options.members),
-        met_(options.members) {}
+        all_ready_(options.members) {}
 
   void run_member(uint32_t self, const std::function<void(Member&)>& body) {
     const auto driver =
@@ -38,7 +38,7 @@ class Job {
       handles_[(self + options_.rotate_handles) % options_.members] =
           rail::encode((*listener)->handle);
     }
-    met_.arrive_and_wait();
+    all_ready_.arrive_and_wait();
     if (is_in(options_.absent, self) || is_in(options_.foreign, self)) {
       // Its listener stays: another process might open one of its own at the same port.
       unused_listeners_[self] = *std::move(listener);
@@ -69,7 +69,7 @@ class Job {
   RailJobOptions options_;
   std::vector<rail::HandleBytes> handles_;
   std::vector<std::unique_ptr<rail::RailListener>> unused_listeners_;
-  std::barrier<> met_;
+  std::barrier<> all_ready_;
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ Costs selected(Function function, int algorithm, int protocol) {
   return costs;
 }
 
-Costs asked(TunerDriver& tuner, const Question& question) {
+Costs requested(TunerDriver& tuner, const Question& question) {
   Costs costs = usual_costs(question.function);
   tuner.ask(question, &costs);
   return costs;
@@ -63,25 +63,25 @@ TEST_CASE("versions 3 to 6 make NCCL take what the file says, and change nothing
     const Costs chain =
         selected(Function::kAllReduce, nccl_abi::kAlgorithmCollNetChain, nccl_abi::kProtocolSimple);
     for (const size_t bytes : {kMiB, kMiB + 1, 3 * kMiB - 7, kLargest}) {
-      CHECK(asked(tuner, {Function::kAllReduce, bytes}) == chain);
-      CHECK(asked(tuner, {Function::kAllReduce, bytes, 1, true}) == chain);
+      CHECK(requested(tuner, {Function::kAllReduce, bytes}) == chain);
+      CHECK(requested(tuner, {Function::kAllReduce, bytes, 1, true}) == chain);
     }
     // The cheapest of ring's protocols.
     const Costs ring =
         selected(Function::kAllReduce, nccl_abi::kAlgorithmRing, nccl_abi::kProtocolSimple);
     for (const size_t bytes : {size_t{3}, size_t{1000}, size_t{1023}}) {
-      CHECK(asked(tuner, {Function::kAllReduce, bytes}) == ring);
+      CHECK(requested(tuner, {Function::kAllReduce, bytes}) == ring);
     }
     for (const size_t bytes : {size_t{0}, size_t{1}, size_t{2}, size_t{1024}, kMiB - 1}) {
-      CHECK(asked(tuner, {Function::kAllReduce, bytes}) == usual_costs(Function::kAllReduce));
+      CHECK(requested(tuner, {Function::kAllReduce, bytes}) == usual_costs(Function::kAllReduce));
     }
     // Operations of a group are looked at one by one; how many there are may be nonsense.
-    CHECK(asked(tuner, {Function::kAllReduce, 2 * kMiB, 2}) == chain);
-    CHECK(asked(tuner, {Function::kAllReduce, kMiB, 2}) == usual_costs(Function::kAllReduce));
+    CHECK(requested(tuner, {Function::kAllReduce, 2 * kMiB, 2}) == chain);
+    CHECK(requested(tuner, {Function::kAllReduce, kMiB, 2}) == usual_costs(Function::kAllReduce));
     for (const int operations : {0, -1, 1}) {
-      CHECK(asked(tuner, {Function::kAllReduce, kMiB, operations}) == chain);
+      CHECK(requested(tuner, {Function::kAllReduce, kMiB, operations}) == chain);
     }
-    CHECK(asked(tuner, {Function::kAllGather, 5}) ==
+    CHECK(requested(tuner, {Function::kAllGather, 5}) ==
           selected(Function::kAllGather, nccl_abi::kAlgorithmPat, nccl_abi::kProtocolSimple));
     CHECK(tuner.end() == Result::kSuccess);
   }
@@ -99,15 +99,15 @@ TEST_CASE("what CollNet does not do, and what we do not know, stays NCCL's") {
                                     Function::kWaitSignal,
                                     static_cast<Function>(-1),
                                     static_cast<Function>(99)}) {
-      CHECK(asked(tuner, {function, kMiB}) == usual_costs(function));
+      CHECK(requested(tuner, {function, kMiB}) == usual_costs(function));
     }
     // Shapes of tables.
     for (const auto& [algorithms, protocols] :
          {std::pair(5, 3), std::pair(8, 3), std::pair(7, 2), std::pair(7, 4), std::pair(0, 0)}) {
-      CHECK(asked(tuner, {Function::kAllReduce, kMiB, 1, false, algorithms, protocols}) ==
+      CHECK(requested(tuner, {Function::kAllReduce, kMiB, 1, false, algorithms, protocols}) ==
             usual_costs(Function::kAllReduce));
     }
-    CHECK(asked(tuner, {Function::kAllReduce, kMiB, 1, false, 6}) ==
+    CHECK(requested(tuner, {Function::kAllReduce, kMiB, 1, false, 6}) ==
           selected(Function::kAllReduce, nccl_abi::kAlgorithmRing, nccl_abi::kProtocolSimple));
     tuner.ask({Function::kAllReduce, kMiB}, nullptr);
   }
@@ -135,7 +135,8 @@ TEST_CASE("entries that NCCL or its user forbids are not taken") {
       CHECK(nothing == before);
     }
     // Direct is forbidden without an NVSwitch, and nothing shows that it is safe.
-    CHECK(asked(tuner, {Function::kReduceScatter, kMiB}) == usual_costs(Function::kReduceScatter));
+    CHECK(requested(tuner, {Function::kReduceScatter, kMiB}) ==
+          usual_costs(Function::kReduceScatter));
   }
 }
 
@@ -188,7 +189,7 @@ TEST_CASE("communicators that cannot be have no tuner") {
 TEST_CASE("without a context nothing is answered, and that is no error") {
   for (const int version : {3, 4, 5, 6}) {
     TunerDriver tuner(version);
-    CHECK(asked(tuner, {Function::kAllReduce, kMiB}) == usual_costs(Function::kAllReduce));
+    CHECK(requested(tuner, {Function::kAllReduce, kMiB}) == usual_costs(Function::kAllReduce));
   }
   TunerDriver second(2);
   CHECK(second.name({Function::kAllReduce, kMiB}, true, true).algorithm == Named::kNothing);
@@ -204,11 +205,11 @@ TEST_CASE("several communicators at once keep to their own shapes") {
   REQUIRE(small.init(2, 2, 8) == Result::kSuccess);
   const Costs chain =
       selected(Function::kAllReduce, nccl_abi::kAlgorithmCollNetChain, nccl_abi::kProtocolSimple);
-  CHECK(asked(large, {Function::kAllReduce, kMiB}) == chain);
-  CHECK(asked(small, {Function::kAllReduce, kMiB}) ==
+  CHECK(requested(large, {Function::kAllReduce, kMiB}) == chain);
+  CHECK(requested(small, {Function::kAllReduce, kMiB}) ==
         selected(Function::kAllReduce, nccl_abi::kAlgorithmTree, nccl_abi::kProtocolLl));
   CHECK(small.end() == Result::kSuccess);
-  CHECK(asked(large, {Function::kAllReduce, kMiB}) == chain);
+  CHECK(requested(large, {Function::kAllReduce, kMiB}) == chain);
 }
 
 }  // namespace ho::plugin::built

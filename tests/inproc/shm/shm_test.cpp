@@ -94,12 +94,13 @@ TEST_CASE("a rank that waits for another hears what has kept that one away") {
                deadline_after(std::chrono::seconds(60)))
         .status();
   };
-  std::atomic<int> asked{0};
+  std::atomic<int> requested{0};
   auto waiting = std::async(std::launch::async, [&] {
     return create(
         0,
-        [&asked] {
-          return ++asked < 3 ? Status() : Status(StatusCode::kAborted, "rank 1 is out of files");
+        [&requested] {
+          return ++requested < 3 ? Status()
+                                 : Status(StatusCode::kAborted, "rank 1 is out of files");
         },
         false);
   });

@@ -101,8 +101,8 @@ Step receive_all(Link* link,
   };
 }
 
-uint64_t seed_of(GlobalRank from, GlobalRank to, uint32_t lane) {
-  return 1'000'000ULL * (from.value() + 1) + 10'000ULL * to.value() + 1000ULL * lane;
+uint64_t seed_of(GlobalRank from, GlobalRank to, uint32_t salt) {
+  return 1'000'000ULL * (from.value() + 1) + 10'000ULL * to.value() + 1000ULL * salt;
 }
 
 // Everybody with everybody, both directions at once.

@@ -17,10 +17,11 @@ class Pair {
  public:
   static constexpr uint32_t kNoCap = 256;
 
-  explicit Pair(uint32_t streams) : Pair(streams, {streams, streams}) {}
-  Pair(uint32_t streams, const std::array<uint32_t, 2>& caps) {
+  explicit Pair(uint32_t connections_per_link)
+      : Pair(connections_per_link, {connections_per_link, connections_per_link}) {}
+  Pair(uint32_t connections_per_link, const std::array<uint32_t, 2>& caps) {
     TcpCase config;
-    config.streams = streams;
+    config.connections_per_link = connections_per_link;
     for (uint32_t rank = 0; rank < 2; ++rank) {
       config.max_connections = caps.at(rank);
       auto transport = TcpTransport::listen(options_of(config, GlobalRank(rank), 2));
@@ -129,12 +130,13 @@ TEST_CASE("tcp: a close request is met by a rank that awaits a message on anothe
   std::vector<std::byte> got(8);
   REQUIRE_FALSE(received(pair.link(1, 0), 1, got));
   let_rank_0_ask_to_close(pair);
-  REQUIRE(pair.link(0, 0).describe().find("closing") != std::string::npos);
+  REQUIRE(pair.link(0, 0).to_string().find("closing") != std::string::npos);
   pass(pair, 0, 1);
 }
 
-bool one_link_is_open(const Pair& pair, uint32_t streams) {
-  return pair.at(0).open_connections() == streams && pair.at(1).open_connections() == streams;
+bool one_link_is_open(const Pair& pair, uint32_t connections_per_link) {
+  return pair.at(0).open_connections() == connections_per_link &&
+         pair.at(1).open_connections() == connections_per_link;
 }
 
 // Rank 1 has come above its cap, and says so on channel 0, which has rested longer.
@@ -147,13 +149,13 @@ void let_rank_1_hint(const Pair& pair) {
 }
 
 TEST_CASE("tcp: a rank above its cap has idle links closed that its peer opened") {
-  for (const uint32_t streams : {1U, 3U}) {
-    const Pair pair(streams, {Pair::kNoCap, streams});
+  for (const uint32_t connections_per_link : {1U, 3U}) {
+    const Pair pair(connections_per_link, {Pair::kNoCap, connections_per_link});
     for (uint32_t round = 0; round < 3; ++round) {
       pass(pair, 0, round);
       pass(pair, 1, round);
-      pair.drive_until([&] { return one_link_is_open(pair, streams); });
-      CHECK(pair.link(1, 0).describe().find("closed while idle") != std::string::npos);
+      pair.drive_until([&] { return one_link_is_open(pair, connections_per_link); });
+      CHECK(pair.link(1, 0).to_string().find("closed while idle") != std::string::npos);
     }
   }
 }
@@ -168,7 +170,7 @@ TEST_CASE(
     REQUIRE_FALSE(received(pair.link(0, 0), 0, got));
     REQUIRE(pair.at(0).progress().ok());
   }
-  CHECK(pair.link(0, 0).describe().find("connected") != std::string::npos);
+  CHECK(pair.link(0, 0).to_string().find("connected") != std::string::npos);
   const std::vector<std::byte> bytes = pattern(9, 8);
   bool gone = false;
   pair.drive_until([&] {
@@ -195,29 +197,29 @@ TEST_CASE("tcp: a message that crosses a close hint arrives whole") {
 }
 
 TEST_CASE("tcp: a close request and a close hint may cross") {
-  for (const uint32_t streams : {1U, 3U}) {
-    const Pair pair(streams);
+  for (const uint32_t connections_per_link : {1U, 3U}) {
+    const Pair pair(connections_per_link);
     let_rank_1_hint(pair);
     for (int turn = 0; turn < 3; ++turn) {
       REQUIRE(pair.at(0).progress().ok());
     }
     // Rank 1 may have met the request already.
-    const std::string now = pair.link(0, 0).describe();
+    const std::string now = pair.link(0, 0).to_string();
     INFO(now);
     REQUIRE((now.find("closing") != std::string::npos ||
              now.find("closed while idle") != std::string::npos));
-    pair.drive_until([&] { return one_link_is_open(pair, streams); });
+    pair.drive_until([&] { return one_link_is_open(pair, connections_per_link); });
     pass(pair, 0, 1);
   }
 }
 
 // What ranks do in a job: messages of all sizes on all channels, more links than the cap allows,
 // and one rank that is late each round.
-void exchange_under_cap(uint32_t streams, uint32_t cap) {
+void exchange_under_cap(uint32_t connections_per_link, uint32_t cap) {
   constexpr uint32_t kRanks = 3;
   constexpr uint32_t kRounds = 60;
   TcpCase config;
-  config.streams = streams;
+  config.connections_per_link = connections_per_link;
   config.max_connections = cap;
   const std::string errors = run_ranks(tcp_under_test(config), kRanks, [&](Rank& rank) -> Status {
     for (uint32_t round = 0; round < kRounds; ++round) {

@@ -19,13 +19,13 @@ TcpOptions options_of(const TcpCase& config, GlobalRank self, uint32_t world_siz
     }
     options.rails.push_back(rail);
   }
-  options.streams = config.streams;
+  options.connections_per_link = config.connections_per_link;
   options.max_connections = config.max_connections;
   options.connect_timeout = config.connect_timeout;
   return options;
 }
 
-Status meet(TcpTransport& transport, uint32_t rank, Exchange& exchange) {
+Status exchange_endpoints(TcpTransport& transport, uint32_t rank, Exchange& exchange) {
   const uint16_t port = transport.endpoint().port;
   HORING_ASSIGN(const auto ports, exchange.exchange(rank, std::as_bytes(std::span(&port, 1))));
   std::vector<TcpEndpoint> peers;
@@ -47,7 +47,7 @@ UnderTest tcp_under_test(const TcpCase& config) {
                              uint32_t world_size,
                              Exchange& exchange) -> Result<std::unique_ptr<Transport>> {
     HORING_ASSIGN(auto transport, TcpTransport::listen(options_of(config, self, world_size)));
-    HORING_TRY(meet(*transport, self.value(), exchange));
+    HORING_TRY(exchange_endpoints(*transport, self.value(), exchange));
     return std::unique_ptr<Transport>(std::move(transport));
   };
   return under_test;

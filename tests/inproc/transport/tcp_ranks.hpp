@@ -11,7 +11,7 @@ namespace ho::conformance {
 struct TcpCase {
   std::string address = "127.0.0.1";
   uint32_t rails = 1;
-  uint32_t streams = 1;
+  uint32_t connections_per_link = 1;
   uint32_t max_connections = 256;
   uint64_t pace_mbit = 0;
   uint64_t job_id = 4711;
@@ -22,6 +22,6 @@ struct TcpCase {
 [[nodiscard]] TcpOptions options_of(const TcpCase& config, GlobalRank self, uint32_t world_size);
 [[nodiscard]] UnderTest tcp_under_test(const TcpCase& config);
 // Exchanges the endpoints and sets the peers.
-[[nodiscard]] Status meet(TcpTransport& transport, uint32_t rank, Exchange& exchange);
+[[nodiscard]] Status exchange_endpoints(TcpTransport& transport, uint32_t rank, Exchange& exchange);
 
 }  // namespace ho::conformance

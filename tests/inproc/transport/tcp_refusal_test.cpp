@@ -19,7 +19,7 @@
 #include "conformance.hpp"
 #include "connect/handshake_io.hpp"
 #include "os/socket.hpp"
-#include "reserved_place.hpp"
+#include "reserved_port.hpp"
 #include "tcp_ranks.hpp"
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/port_watch.hpp"
@@ -34,7 +34,7 @@ Status outcome_at_rank_0(const TcpCase& zero, const TcpCase& one) {
   Status outcome(StatusCode::kInternal, "not run");
   const auto rank_1 = [&] {
     auto transport = TcpTransport::listen(options_of(one, GlobalRank(1), 2));
-    if (!transport.ok() || !meet(**transport, 1, exchange).ok()) {
+    if (!transport.ok() || !exchange_endpoints(**transport, 1, exchange).ok()) {
       return;
     }
     while (!done && (*transport)->progress().ok()) {
@@ -44,7 +44,7 @@ Status outcome_at_rank_0(const TcpCase& zero, const TcpCase& one) {
   std::thread other(rank_1);
   const auto rank_0 = [&]() -> Status {
     HORING_ASSIGN(auto transport, TcpTransport::listen(options_of(zero, GlobalRank(0), 2)));
-    HORING_TRY(meet(*transport, 0, exchange));
+    HORING_TRY(exchange_endpoints(*transport, 0, exchange));
     Rank rank;
     rank.world_size = 2;
     rank.transport = std::move(transport);
@@ -135,7 +135,7 @@ TEST_CASE("tcp: another job is refused") {
 
 TEST_CASE("tcp: other stream counts are refused") {
   TcpCase other;
-  other.streams = 2;
+  other.connections_per_link = 2;
   const Status status = outcome_at_rank_0({}, other);
   REQUIRE(status.code() == StatusCode::kMismatch);
   REQUIRE(says(status, "HORING_TCP_STREAMS"));
@@ -169,7 +169,7 @@ TEST_CASE("tcp: nobody listening is an error that names the way there") {
   config.connect_timeout = std::chrono::milliseconds(200);
   auto transport = TcpTransport::listen(options_of(config, GlobalRank(0), 2));
   REQUIRE(transport.ok());
-  const test::ReservedPlace silent;  // nor does a stranger listen there meanwhile
+  const test::ReservedPort silent;  // nor does a stranger listen there meanwhile
   const uint16_t port = silent.port();
   (*transport)->set_peers({(*transport)->endpoint(), TcpEndpoint{{"127.0.0.1"}, port}});
   Rank rank;
@@ -198,7 +198,7 @@ Status outcome_of_waiting_for(const TcpEndpoint& rank_0) {
 }
 
 TEST_CASE("tcp: a peer that never connects is gone where nobody listens at its port") {
-  const test::ReservedPlace silent;
+  const test::ReservedPort silent;
   const Status status = outcome_of_waiting_for(TcpEndpoint{{"127.0.0.1"}, silent.port()});
   REQUIRE(status.code() == StatusCode::kPeerLost);
   REQUIRE(says(status, "rank 0, rail 0"));
@@ -267,7 +267,7 @@ Status answer_to_claim(TcpTransport& transport,
   claim.from = GlobalRank(0);
   claim.to = options.self;
   claim.rail = rail;
-  claim.stream_count = static_cast<uint8_t>(options.streams);
+  claim.connection_count = static_cast<uint8_t>(options.connections_per_link);
   claim.job_id = options.job_id;
   const auto handshake = Handshake::client(options.key, "data", encode(claim));
   if (::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) {

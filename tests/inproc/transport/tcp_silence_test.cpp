@@ -43,7 +43,7 @@ TEST_CASE("tcp: a link whose data the peer's kernel leaves unanswered fails, and
   }
   CHECK(failed.code() == StatusCode::kConnection);
   CHECK(has(failed, "the rail is down: data sent has been unanswered for 11 s"));
-  CHECK(has(links[0]->describe(), "failed"));
+  CHECK(has(links[0]->to_string(), "failed"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ TEST_CASE("tcp passes the suite over IPv6 loopback") {
 
 TEST_CASE("tcp passes the suite with three streams per link") {
   TcpCase options;
-  options.streams = 3;
+  options.connections_per_link = 3;
   run_suite(tcp_under_test(options));
 }
 

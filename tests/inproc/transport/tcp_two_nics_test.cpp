@@ -132,15 +132,15 @@ TEST_CASE("tcp: two ranks of one host, with a NIC or two, exchange messages", "[
       }
       return sent && link->released() > 0;
     };
-    std::vector<std::byte> room(data.size());
-    const std::vector<Bytes> rooms{Bytes(room)};
-    const auto receive = [&] { return link->try_recv(frame, rooms); };
+    std::vector<std::byte> buffer(data.size());
+    const std::vector<Bytes> buffers{Bytes(buffer)};
+    const auto receive = [&] { return link->try_recv(frame, buffers); };
     const Status ran = rank.run({send, receive}, kLimit);
     both_are_through.arrive_and_wait();
     const int bound = bound_connections();
     both_are_through.arrive_and_wait();
     HORING_TRY(ran);
-    return bound == peer.bound ? check_pattern(7, room)
+    return bound == peer.bound ? check_pattern(7, buffer)
                                : Status(StatusCode::kInternal, std::to_string(bound) + " bound");
   };
   REQUIRE(run_ranks(under_test, 2, body) == "");

@@ -33,8 +33,8 @@ TEST_CASE("opening UCX leaves signals alone, but for those that the environment 
   const bool faults = std::getenv("UCX_ERROR_SIGNALS") != nullptr;
   for (size_t i = 0; i < kSignals.size(); ++i) {
     INFO("signal " << kSignals.at(i));
-    const bool asked_for = kSignals.at(i) == SIGHUP ? menu : faults;
-    REQUIRE((before.at(i) == after.at(i)) == !asked_for);
+    const bool requested = kSignals.at(i) == SIGHUP ? menu : faults;
+    REQUIRE((before.at(i) == after.at(i)) == !requested);
   }
 }
 

@@ -24,10 +24,10 @@ namespace {
 constexpr DType kType = DType::kFloat32;
 constexpr ReduceOp kSum = ReduceOp::kSum;
 
-BuiltPlan built_for(const Case& asked, const GroupMap& map, GlobalRank rank) {
+BuiltPlan built_for(const Case& wanted_call, const GroupMap& map, GlobalRank rank) {
   PlanRequest request;
-  request.collective = asked.collective;
-  request.algorithm = asked.algorithm;
+  request.collective = wanted_call.collective;
+  request.algorithm = wanted_call.algorithm;
   request.ring_count = map.rail_count();
   return must_have(build_plan(map, request, rank));
 }
@@ -47,8 +47,8 @@ const device::Driver& driver() {
 // As src/comm makes one.
 class Rank {
  public:
-  Rank(const Case& asked, const GroupMap& map, GlobalRank self)
-      : asked_(asked),
+  Rank(const Case& wanted_call, const GroupMap& map, GlobalRank self)
+      : wanted_call_(wanted_call),
         map_(map),
         self_(self),
         device_(must_have(
@@ -66,11 +66,11 @@ class Rank {
   // for.
   void start(VirtualNetwork& network, uint32_t sequence) {
     host_ns_ = 0;
-    block_count_ = sequence == 1 ? (asked_.block_count + 3) / 4 : asked_.block_count;
-    BuiltPlan built = built_for(asked_, map_, self_);
+    block_count_ = sequence == 1 ? (wanted_call_.block_count + 3) / 4 : wanted_call_.block_count;
+    BuiltPlan built = built_for(wanted_call_, map_, self_);
     Call call;
-    call.collective = asked_.collective;
-    call.algorithm = asked_.algorithm;
+    call.collective = wanted_call_.collective;
+    call.algorithm = wanted_call_.algorithm;
     call.dtype = kType;
     call.block_counts = BlockCounts(block_count_);
     call.self = self_;
@@ -98,7 +98,8 @@ class Rank {
         must_have(make_schedule(std::move(built), [&](GlobalRank peer, Lane lane, RailIndex rail) {
           return Result<Link*>(link(network, peer, lane, rail));
         }));
-    run_ = std::make_unique<Run>(std::move(call), std::move(schedule), asked_.limits, nullptr);
+    run_ =
+        std::make_unique<Run>(std::move(call), std::move(schedule), wanted_call_.limits, nullptr);
     if (sequence > 1) {
       work_->give_back(std::move(scratch_));
       work_->give_back(std::move(device_scratch_));
@@ -158,7 +159,7 @@ class Rank {
   }
   [[nodiscard]] double expected_at(uint64_t i) const {
     const uint64_t block = block_count_;
-    switch (asked_.collective) {
+    switch (wanted_call_.collective) {
       case Collective::kAllGather:
         return pattern(kSum, static_cast<uint32_t>(i / block), i % block);
       case Collective::kReduceScatter:
@@ -168,7 +169,7 @@ class Rank {
     }
   }
 
-  const Case& asked_;
+  const Case& wanted_call_;
   const GroupMap& map_;
   const GlobalRank self_;
   std::shared_ptr<device::Device> device_;
@@ -202,7 +203,7 @@ struct Loads {
 };
 
 // The bytes of a plan's ops on the way that each of them has to take.
-Loads loads_of(const Case& asked, const RankPlan& mine, const Binding& binding) {
+Loads loads_of(const Case& wanted_call, const RankPlan& mine, const Binding& binding) {
   Loads loads;
   for (const PlanOp& op : mine.ops) {
     uint64_t bytes = 0;
@@ -216,18 +217,18 @@ Loads loads_of(const Case& asked, const RankPlan& mine, const Binding& binding) 
     const uint64_t incoming = inter ? bytes : 0;
     if (op.kind == OpKind::kSend) {
       if (!pinned(op.src)) {
-        loads.add(asked, inter ? 0 : 2, bytes, 0, inter ? bytes : 0);
+        loads.add(wanted_call, inter ? 0 : 2, bytes, 0, inter ? bytes : 0);
       }
     } else if (op.kind != OpKind::kRecvReduce) {
-      loads.add(asked, inter ? 1 : 3, bytes, op.kind == OpKind::kRecv ? incoming : 0, 0);
+      loads.add(wanted_call, inter ? 1 : 3, bytes, op.kind == OpKind::kRecv ? incoming : 0, 0);
     } else if (!pinned(op.src) || !pinned(op.dst)) {
-      loads.add(asked,
+      loads.add(wanted_call,
                 inter ? 1 : 3,
                 bytes,
                 incoming + (pinned(op.src) ? bytes : 0),
                 pinned(op.dst) ? bytes : 0);
     } else if (!inter) {
-      loads.add(asked, 1, bytes, 0, bytes);  // the host adds what was copied to it
+      loads.add(wanted_call, 1, bytes, 0, bytes);  // the host adds what was copied to it
     }
   }
   return loads;
@@ -235,14 +236,15 @@ Loads loads_of(const Case& asked, const RankPlan& mine, const Binding& binding) 
 
 // A piece leaves a device, or enters it, over the bus; crosses on a NIC; is copied into a slot,
 // named to its reader and read there.
-double block_ns(const Case& asked, const Binding& binding) {
+double block_ns(const Case& wanted_call, const Binding& binding) {
   const auto bytes = static_cast<double>(binding.largest_piece_bytes());
-  const double bus = bytes / asked.bus;
-  const double nic = bytes / asked.between;
-  const double inside = 2 * bytes / asked.inside + static_cast<double>(asked.message_ns);
+  const double bus = bytes / wanted_call.bus;
+  const double nic = bytes / wanted_call.between;
+  const double inside =
+      2 * bytes / wanted_call.inside + static_cast<double>(wanted_call.message_ns);
   const double gather = bus + nic + bus + inside;
   const double scatter = inside + nic + bus;
-  switch (asked.collective) {
+  switch (wanted_call.collective) {
     case Collective::kAllGather:
       return gather;
     case Collective::kReduceScatter:
@@ -252,28 +254,28 @@ double block_ns(const Case& asked, const Binding& binding) {
   }
 }
 
-Binding binding_of(const Case& asked,
+Binding binding_of(const Case& wanted_call,
                    const GroupMap& map,
                    const BuiltPlan& built,
                    GlobalRank rank) {
   Call call;
-  call.collective = asked.collective;
-  call.block_counts = BlockCounts(asked.block_count);
+  call.collective = wanted_call.collective;
+  call.block_counts = BlockCounts(wanted_call.block_count);
   call.self = rank;
   call.world_size = map.world_size();
   call.dtype = kType;
   device::Work* const some = std::bit_cast<device::Work*>(uintptr_t{1});
   call.device = {some, true, true};  // only whether there is one matters to a binding
-  return {built.plan, built.mine, call, asked.limits};
+  return {built.plan, built.mine, call, wanted_call.limits};
 }
 
-void add_bounds(const Case& asked, const GroupMap& map, Times& times) {
+void add_bounds(const Case& wanted_call, const GroupMap& map, Times& times) {
   std::map<std::pair<GroupIndex, RailIndex>, double> nics;
   for (uint32_t r = 0; r < map.world_size(); ++r) {
-    const BuiltPlan built = built_for(asked, map, GlobalRank(r));
-    const Binding binding = binding_of(asked, map, built, GlobalRank(r));
-    times.inside_ns = std::max(times.inside_ns, loads_of(asked, built.mine, binding).most());
-    times.block_ns = std::max(times.block_ns, block_ns(asked, binding));
+    const BuiltPlan built = built_for(wanted_call, map, GlobalRank(r));
+    const Binding binding = binding_of(wanted_call, map, built, GlobalRank(r));
+    times.inside_ns = std::max(times.inside_ns, loads_of(wanted_call, built.mine, binding).most());
+    times.block_ns = std::max(times.block_ns, block_ns(wanted_call, binding));
     uint64_t pieces = 0;
     for (const PlanOp& op : built.mine.ops) {
       pieces += binding.op_pieces(op);
@@ -281,7 +283,7 @@ void add_bounds(const Case& asked, const GroupMap& map, Times& times) {
            op.kind == OpKind::kSend && op.lane == Lane::kInter && piece < binding.op_pieces(op);
            ++piece) {
         double& nic = nics[{map.group_of(GlobalRank(r)), op.rail}];
-        nic += static_cast<double>(binding.wire_bytes(op, piece)) / asked.between;
+        nic += static_cast<double>(binding.wire_bytes(op, piece)) / wanted_call.between;
         times.between_ns = std::max(times.between_ns, nic);
       }
     }
@@ -329,29 +331,29 @@ void drive(std::vector<std::unique_ptr<Rank>>& ranks, VirtualNetwork& network) {
 
 }  // namespace
 
-uint64_t piece_bytes_of(const Case& asked) {
-  const GroupMap map = must_have(GroupMap::parse(asked.groups));
-  const BuiltPlan built = built_for(asked, map, GlobalRank(0));
-  return binding_of(asked, map, built, GlobalRank(0)).largest_piece_bytes();
+uint64_t piece_bytes_of(const Case& wanted_call) {
+  const GroupMap map = must_have(GroupMap::parse(wanted_call.groups));
+  const BuiltPlan built = built_for(wanted_call, map, GlobalRank(0));
+  return binding_of(wanted_call, map, built, GlobalRank(0)).largest_piece_bytes();
 }
 
-Times run_in_virtual_time(const Case& asked) {
-  const GroupMap map = must_have(GroupMap::parse(asked.groups));
+Times run_in_virtual_time(const Case& wanted_call) {
+  const GroupMap map = must_have(GroupMap::parse(wanted_call.groups));
   (void)driver();  // its first call resets the double
   cuda_double::Config config;
   config.mode = cuda_double::Mode::kTimed;
   config.devices = static_cast<int>(map.world_size());
-  config.rates = {asked.bus, asked.inside};
-  config.host_times = asked.host;
+  config.rates = {wanted_call.bus, wanted_call.inside};
+  config.host_times = wanted_call.host;
   cuda_double::reset(config);
   Times times;
   {
-    VirtualNetwork network(map, {asked.between, asked.message_ns}, [](GlobalRank rank) {
+    VirtualNetwork network(map, {wanted_call.between, wanted_call.message_ns}, [](GlobalRank rank) {
       return cuda_double::host_ns(static_cast<int>(rank.value()));
     });
     std::vector<std::unique_ptr<Rank>> ranks;
     for (uint32_t r = 0; r < map.world_size(); ++r) {
-      ranks.push_back(std::make_unique<Rank>(asked, map, GlobalRank(r)));
+      ranks.push_back(std::make_unique<Rank>(wanted_call, map, GlobalRank(r)));
     }
     int64_t began_ns = 0;
     for (const uint32_t sequence : {1U, 2U}) {  // allocating is the first call's
@@ -374,7 +376,7 @@ Times run_in_virtual_time(const Case& asked) {
     times.results_are_right = std::all_of(
         ranks.begin(), ranks.end(), [](const auto& rank) { return rank->result_is_right(); });
   }
-  add_bounds(asked, map, times);
+  add_bounds(wanted_call, map, times);
   return times;
 }
 

@@ -41,8 +41,8 @@ struct Times {
 };
 
 // The size of the pieces in which the call of the case moves.
-[[nodiscard]] uint64_t piece_bytes_of(const Case& asked);
+[[nodiscard]] uint64_t piece_bytes_of(const Case& wanted_call);
 // Throws where a run fails, or none can go on.
-[[nodiscard]] Times run_in_virtual_time(const Case& asked);
+[[nodiscard]] Times run_in_virtual_time(const Case& wanted_call);
 
 }  // namespace ho::test

@@ -8,14 +8,14 @@ namespace ho::test {
 
 class VirtualLink final : public Link, public OffsetMessages {
  public:
-  using Channel = VirtualNetwork::Channel;
-  VirtualLink(VirtualNetwork& network, Channel& out, Channel& in)
+  using Path = VirtualNetwork::Path;
+  VirtualLink(VirtualNetwork& network, Path& out, Path& in)
       : network_(network), out_(out), in_(in) {}
 
   Result<bool> try_send(const Frame& frame, std::span<const ConstBytes> payload) override {
     if (!out_.sent_ns) {
       if (out_.egress == nullptr) {
-        return Status(StatusCode::kInternal, describe() + ": only device memory is sent inside");
+        return Status(StatusCode::kInternal, to_string() + ": only device memory is sent inside");
       }
       (void)network_.begin(out_, frame.payload_bytes);
       return false;
@@ -47,7 +47,7 @@ class VirtualLink final : public Link, public OffsetMessages {
       return false;
     }
     if (head->offset) {
-      return Status(StatusCode::kProtocol, describe() + ": a message in device memory");
+      return Status(StatusCode::kProtocol, to_string() + ": a message in device memory");
     }
     const std::byte* from = head->payload.data();
     for (const Bytes part : parts) {
@@ -95,14 +95,14 @@ class VirtualLink final : public Link, public OffsetMessages {
 
   // StagedLink views through try_recv().
   Result<ConstBytes> try_view(const Frame& /*expected*/) override {
-    return Status(StatusCode::kInternal, describe() + ": has no views");
+    return Status(StatusCode::kInternal, to_string() + ": has no views");
   }
   void release_view() override {}
   Result<std::optional<Frame>> try_peek(bool /*awaited*/) override {
     return std::optional<Frame>();
   }
   [[nodiscard]] bool over_network() const override { return out_.egress != nullptr; }
-  [[nodiscard]] std::string describe() const override {
+  [[nodiscard]] std::string to_string() const override {
     return "virtual link " + std::to_string(out_.from.value()) + " -> " +
            std::to_string(out_.to.value());
   }
@@ -118,15 +118,15 @@ class VirtualLink final : public Link, public OffsetMessages {
   }
 
   VirtualNetwork& network_;
-  Channel& out_;
-  Channel& in_;
+  Path& out_;
+  Path& in_;
 };
 
-VirtualNetwork::Channel* VirtualNetwork::channel(GlobalRank from,
-                                                 GlobalRank to,
-                                                 Lane lane,
-                                                 RailIndex rail) {
-  Channel& found = channels_[{from, to, lane, rail}];
+VirtualNetwork::Path* VirtualNetwork::path(GlobalRank from,
+                                           GlobalRank to,
+                                           Lane lane,
+                                           RailIndex rail) {
+  Path& found = paths_[{from, to, lane, rail}];
   found.from = from;
   found.to = to;
   if (lane == Lane::kInter) {
@@ -138,38 +138,37 @@ VirtualNetwork::Channel* VirtualNetwork::channel(GlobalRank from,
 
 Link* VirtualNetwork::link(GlobalRank self, GlobalRank peer, Lane lane, RailIndex rail) {
   links_.push_back(std::make_unique<VirtualLink>(
-      *this, *channel(self, peer, lane, rail), *channel(peer, self, lane, rail)));
+      *this, *path(self, peer, lane, rail), *path(peer, self, lane, rail)));
   return links_.back().get();
 }
 
-bool VirtualNetwork::begin(Channel& channel, uint64_t bytes) {
-  if (!channel.messages.empty()) {
+bool VirtualNetwork::begin(Path& path, uint64_t bytes) {
+  if (!path.messages.empty()) {
     return false;  // its reader makes the sender due
   }
-  for (Port* port : {channel.egress, channel.ingress}) {
+  for (Port* port : {path.egress, path.ingress}) {
     if (port->busy) {
-      port->waiting.insert(channel.from);
+      port->waiting.insert(path.from);
       return false;
     }
   }
-  for (Port* port : {channel.egress, channel.ingress}) {
+  for (Port* port : {path.egress, path.ingress}) {
     port->busy = true;
     port->bytes += bytes;
   }
-  channel.sent_ns =
-      now_ns(channel.from) + std::llround(static_cast<double>(bytes) / rates_.between);
-  set_due_at(*channel.sent_ns, channel.from);
+  path.sent_ns = now_ns(path.from) + std::llround(static_cast<double>(bytes) / rates_.between);
+  set_due_at(*path.sent_ns, path.from);
   return true;
 }
 
-void VirtualNetwork::finish(Channel& channel) {
-  channel.sent_ns.reset();
-  for (Port* port : {channel.egress, channel.ingress}) {
+void VirtualNetwork::finish(Path& path) {
+  path.sent_ns.reset();
+  for (Port* port : {path.egress, path.ingress}) {
     port->busy = false;
     due_.merge(port->waiting);
     port->waiting.clear();
   }
-  due_.insert(channel.to);
+  due_.insert(path.to);
 }
 
 std::optional<int64_t> VirtualNetwork::next_event_ns() const {
@@ -195,7 +194,7 @@ std::optional<GlobalRank> VirtualNetwork::take_due() {
 
 uint64_t VirtualNetwork::most_sent_bytes() const {
   uint64_t most = 0;
-  for (const auto& [place, port] : ports_) {
+  for (const auto& [at_index, port] : ports_) {
     most = std::max(most, port.bytes);
   }
   return most;

@@ -69,7 +69,7 @@ class VirtualNetwork {
     std::vector<std::byte> payload{};
   };
   // One direction of a link.
-  struct Channel {
+  struct Path {
     GlobalRank from;
     GlobalRank to;
     Port* egress = nullptr;  // null: inside a group
@@ -83,9 +83,9 @@ class VirtualNetwork {
     OffsetMessages::OfferAnswer answer = OffsetMessages::OfferAnswer::kNone;
   };
 
-  [[nodiscard]] Channel* channel(GlobalRank from, GlobalRank to, Lane lane, RailIndex rail);
-  [[nodiscard]] bool begin(Channel& channel, uint64_t bytes);
-  void finish(Channel& channel);
+  [[nodiscard]] Path* path(GlobalRank from, GlobalRank to, Lane lane, RailIndex rail);
+  [[nodiscard]] bool begin(Path& path, uint64_t bytes);
+  void finish(Path& path);
   const GroupMap map_;
   const NetworkRates rates_;
   const SpentNs spent_ns_;
@@ -93,7 +93,7 @@ class VirtualNetwork {
   std::set<std::pair<int64_t, GlobalRank>> events_;
   std::set<GlobalRank> due_;
   std::map<std::tuple<GroupIndex, RailIndex, bool>, Port> ports_;  // true: towards the group
-  std::map<std::tuple<GlobalRank, GlobalRank, Lane, RailIndex>, Channel> channels_;
+  std::map<std::tuple<GlobalRank, GlobalRank, Lane, RailIndex>, Path> paths_;
   std::vector<std::unique_ptr<Link>> links_;
 };
 

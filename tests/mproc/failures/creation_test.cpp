@@ -23,7 +23,8 @@ struct Trouble {
   const char* said;
 };
 
-// Found before the ranks meet, after they have met, and while transports are opened.
+// Found before the ranks find each other, after they have found each other, and while transports
+// are opened.
 constexpr std::array kTroubles{
     Trouble{"HORING_PIECE_BYTES", "7", "HORING_PIECE_BYTES"},
     Trouble{"HORING_GROUP_FILE", "/nowhere/groups", "/nowhere/groups"},

@@ -112,7 +112,7 @@ TEST_CASE("a rank that leaves early is named at once to whoever waits for it or 
 TEST_CASE("after a rank has left, every later call says so again") {
   const Setting setting = GENERATE(from_range(kSettings));
   INFO(setting.text);
-  const SharedCount asked;
+  const SharedCount requested;
   ProcessJob job(setting.with("2x2"), [&](const ProcessJob::Rank& rank) -> ho_status {
     const CallFloats data(1000, 1.0F);
     if (ho_comm_rank(rank.comm) == 1) {
@@ -128,9 +128,9 @@ TEST_CASE("after a rank has left, every later call says so again") {
     ho_comm* half = nullptr;
     const ho_status split = ho_comm_split(rank.comm, 0, 0, &half);
     // Lest a slow rank find that rank 0, which answers, has left as well.
-    asked.add();
-    const bool all_asked = asked.wait_for(3);
-    const bool all_lost = all_asked && first == HO_PEER_LOST && second == HO_PEER_LOST &&
+    requested.add();
+    const bool all_requested = requested.wait_for(3);
+    const bool all_lost = all_requested && first == HO_PEER_LOST && second == HO_PEER_LOST &&
                           other == HO_PEER_LOST && split == HO_PEER_LOST &&
                           contains(gather_text, "before any such operation");
     return all_lost ? HO_PEER_LOST : HO_INTERNAL;

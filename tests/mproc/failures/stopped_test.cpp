@@ -106,7 +106,7 @@ void await_fate(pid_t victim) {
 
 // The number of the first rank that a text blames; -1: none.
 int first_named(const std::string& text) {
-  // While the ranks meet, whose deadline it was comes before who is missing.
+  // While the ranks find each other, whose deadline it was comes before who is missing.
   const size_t missing = text.find("missing: ");
   const size_t from = text.find("ranks arrived at") < missing ? missing : 0;
   for (size_t at = text.find("rank ", from); at != std::string::npos;
@@ -134,7 +134,7 @@ bool failed_in_time(ProcessJob& job, const Fate& fate, int sends) {
       continue;
     }
     ++failed;
-    // One that is gone before the ranks have met may come again.
+    // One that is gone before the ranks have found each other may come again.
     CHECK((outcome.status == HO_TIMEOUT ||
            (fate.signal == SIGKILL && outcome.status == HO_PEER_LOST)));
     // Rank 0 serves the others, who speak of themselves first where it does not answer.

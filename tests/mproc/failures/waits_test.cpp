@@ -173,19 +173,19 @@ namespace {
 // Rank 3 comes to a split when the others have waited for it as long as they may, which is also how
 // long they may take for everything else.
 bool late_rank_hears_why(std::chrono::milliseconds limit, std::string& heard) {
-  const SharedCount given_up;
+  const SharedCount abandoned;
   ProcessJobOptions options{"2x2", kFarMs};
   options.prepare = [limit](size_t /*rank*/) {
     ::setenv("HORING_CONNECT_TIMEOUT_MS", std::to_string(limit.count()).c_str(), 1);
   };
   ProcessJob job(options, [&](const ProcessJob::Rank& rank) -> ho_status {
     const bool late = ho_comm_rank(rank.comm) == 3;
-    if (late && !given_up.wait_for(3)) {
+    if (late && !abandoned.wait_for(3)) {
       return HO_INTERNAL;
     }
     ho_comm* split = nullptr;
     const ho_status refused = ho_comm_split(rank.comm, 0, 0, &split);
-    given_up.add();
+    abandoned.add();
     const bool named = says("rank 3 has not answered since") && says("; missing: rank 3");
     if (refused != HO_TIMEOUT || !named || says("rank 3 came ") != late) {
       return HO_INTERNAL;

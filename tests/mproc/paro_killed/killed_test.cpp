@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kFarMs = 300'000;
 
 // Trains until a step fails. HO_OK where the error names the killed rank as the cause.
-ho_status train_until_told(Trainer& trainer, int32_t killed) {
+ho_status train_until_reported(Trainer& trainer, int32_t killed) {
   try {
     for (uint64_t step = 1; step < 1000; ++step) {
       static_cast<void>(trainer.compute(step));
@@ -44,7 +44,7 @@ ho_status run_rank(const ProcessJob::Rank& rank, const char* triple, int32_t kil
   if (ho_comm_rank(rank.comm) == killed) {
     ::pause();
   }
-  return train_until_told(trainer, killed);
+  return train_until_reported(trainer, killed);
 }
 
 }  // namespace

@@ -49,9 +49,9 @@ class OnDouble(unittest.TestCase):
     @staticmethod
     def sent(report):
         """By size, type and placement: what a rank sends in an operation, between groups and inside."""
-        return {(row["size"], row["redop"], place): (row[place]["phases"]["inter_sent_bytes"],
-                                                     row[place]["phases"]["intra_sent_bytes"])
-                for row in report["results"] for place in ("out_of_place", "in_place") if row[place]}
+        return {(row["size"], row["redop"], at_index): (row[at_index]["phases"]["inter_sent_bytes"],
+                                                     row[at_index]["phases"]["intra_sent_bytes"])
+                for row in report["results"] for at_index in ("out_of_place", "in_place") if row[at_index]}
 
     def test_results_are_right_and_the_same_bytes_go_over_each_nic(self):
         turn = 0

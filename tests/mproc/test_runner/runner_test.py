@@ -99,8 +99,8 @@ class Runner(unittest.TestCase):
         """(name, first output, second output) of each line of the file."""
         path = self.root / "build-test-logs" / "passed-on-repetition.txt"
         lines = path.read_text().splitlines() if path.exists() else []
-        return [(name, *((self.root / place).read_text() for place in places.split(", ")))
-                for name, places in (line.split(": ") for line in lines)]
+        return [(name, *((self.root / at_index).read_text() for at_index in indices.split(", ")))
+                for name, indices in (line.split(": ") for line in lines)]
 
     def test_what_passes_alone_is_told_and_fails_nothing(self):
         python = self.root / "build-test-python" / "venv-torch" / "bin" / "python"
@@ -135,9 +135,9 @@ class Runner(unittest.TestCase):
         self.assertEqual(sorted(of_parts), ["lint", "packages", "thread", "thread (build)"], answer.stdout)
         self.assertGreaterEqual(min(of_parts.values()), 0, answer.stdout)
         self.assertGreaterEqual(of_parts["thread"], 2, answer.stdout)
-        told = re.search(r"^time: \d+ s in all; (\d+) s of processors", answer.stdout, re.MULTILINE)
+        reported = re.search(r"^time: \d+ s in all; (\d+) s of processors", answer.stdout, re.MULTILINE)
         # What ends the run is in none of the parts.
-        self.assertIn(int(told[1]) - sum(of_parts.values()), range(2), answer.stdout)
+        self.assertIn(int(reported[1]) - sum(of_parts.values()), range(2), answer.stdout)
 
     def test_steps_are_skipped_where_there_is_no_torch(self):
         answer = self.run_parts("", "python")

@@ -68,7 +68,7 @@ void Machine::start(const Config& wanted) {
   last_on_channel_.clear();
   bus_in_use_.clear();
   under_way_.clear();
-  given_.clear();
+  queued_.clear();
   host_ns.clear();
   now_ns = 0;
   for (const OperationPtr& operation : pending) {
@@ -382,7 +382,7 @@ OperationPtr Machine::enqueue(Lock& lock,
     set_price(*operation, request.ranges);
     operation->not_before_ns = now_ns + host_ns[operation->device];
     if (operation->not_before_ns > now_ns) {
-      given_.emplace(operation->not_before_ns, operation->device);
+      queued_.emplace(operation->not_before_ns, operation->device);
     } else {
       static_cast<void>(start_timed(lock, operation->device));
     }

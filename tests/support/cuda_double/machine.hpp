@@ -219,7 +219,7 @@ class Machine {
   uint64_t stream_ids_ = 0;
   std::map<int, OperationPtr> last_on_channel_;
   std::map<std::pair<int64_t, uint64_t>, OperationPtr> under_way_;  // kTimed, by end and number
-  std::set<std::pair<int64_t, int>> given_;  // kTimed: when the host gives work to which device
+  std::set<std::pair<int64_t, int>> queued_;  // kTimed: when the host gives work to which device
   std::map<int, std::array<bool, 2>> bus_in_use_;  // kTimed, by device
   std::map<int, Clock> hosts_;
   std::mt19937_64 random_;

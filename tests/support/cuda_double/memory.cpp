@@ -22,9 +22,9 @@ size_t pages(size_t bytes) {
 
 // A page more than asked for, so that ranges of two allocations never touch.
 void* reserve(size_t bytes) {
-  void* const place =
+  void* const at_index =
       ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return place == MAP_FAILED ? nullptr : place;
+  return at_index == MAP_FAILED ? nullptr : at_index;
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ std::optional<int64_t> Machine::next_event_ns() const {
   if (!under_way_.empty()) {
     next = under_way_.begin()->first.first;
   }
-  if (!given_.empty()) {
-    next = std::min(next.value_or(INT64_MAX), given_.begin()->first);
+  if (!queued_.empty()) {
+    next = std::min(next.value_or(INT64_MAX), queued_.begin()->first);
   }
   return next;
 }
@@ -86,9 +86,9 @@ std::optional<int64_t> Machine::next_event_ns() const {
 std::optional<int> Machine::pass_event(Lock& lock) {
   now_ns = std::max(now_ns, *next_event_ns());
   int device = 0;
-  if (!given_.empty() && given_.begin()->first <= now_ns) {
-    device = given_.begin()->second;
-    given_.erase(given_.begin());
+  if (!queued_.empty() && queued_.begin()->first <= now_ns) {
+    device = queued_.begin()->second;
+    queued_.erase(queued_.begin());
   } else {
     const OperationPtr operation = under_way_.begin()->second;
     device = operation->device;

@@ -137,9 +137,9 @@ DriverResult module_function(FunctionHandle* function, ModuleHandle module, cons
 
 // A launch's arguments, copied.
 struct Arguments {
-  Arguments(void** given, const std::vector<size_t>& sizes) {
+  Arguments(void** queued, const std::vector<size_t>& sizes) {
     for (size_t i = 0; i < sizes.size(); ++i) {
-      const auto* const bytes = static_cast<const std::byte*>(given[i]);
+      const auto* const bytes = static_cast<const std::byte*>(queued[i]);
       // Aligned as any parameter may be.
       auto& value =
           values.emplace_back((sizes[i] + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));

@@ -179,7 +179,7 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         parser.error("--rounds and --calls take whole numbers from 1")
 
 
-def check_places(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def check_folders(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     for build in (options.build, options.against):
         if lacks := Build(build).lacks(options):
             parser.error(lacks)
@@ -238,4 +238,4 @@ def write(path: str, record: dict[str, Any]) -> int:
     with open(path + ".md", "w", encoding="utf-8") as file:
         file.write(text + "\n")
     print(f"{text}\n\nreport: {path}.md, {path}.json")
-    return 0 if lines and all(line.met for line in lines) else 1
+    return 0 if lines and all(line.passed for line in lines) else 1

@@ -23,7 +23,7 @@ class Line:
     other: float | None
     ratio: Ratio | None
     rule: str
-    met: bool
+    passed: bool
 
 
 def median_of(values: Sequence[float | None]) -> float | None:
@@ -37,11 +37,11 @@ def time_line(job: dict[str, Any], size: int) -> Line:
                    for side in ("this", "other"))
     ratio = paired_ratio(other, this)
     if size >= MIB:
-        rule, met = f"median at least {TIME_LEAST}", ratio is not None and ratio.median >= TIME_LEAST
+        rule, passed = f"median at least {TIME_LEAST}", ratio is not None and ratio.median >= TIME_LEAST
     else:
-        rule, met = "interval reaches 1", ratio is not None and ratio.interval.high >= 1
+        rule, passed = "interval reaches 1", ratio is not None and ratio.interval.high >= 1
     return Line(job["link"], job["collective"], bytes_text(size), True, median_of(this), median_of(other), ratio, rule,
-                met)
+                passed)
 
 
 def cpu_line(job: dict[str, Any]) -> Line | None:
@@ -75,7 +75,7 @@ def cells(line: Line) -> Iterator[str]:
         yield f"{line.ratio.median:.3f}"
         yield f"{line.ratio.interval.low:.3f} to {line.ratio.interval.high:.3f}"
         yield str(line.ratio.pairs)
-    yield f"{check(line.met)} {line.rule}"
+    yield f"{check(line.passed)} {line.rule}"
 
 
 def difference_lines(builds: dict[str, dict[str, Any]]) -> list[str]:
@@ -101,7 +101,7 @@ def failure_lines(jobs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def page(facts: dict[str, Any], lines: Sequence[Line], jobs: Sequence[dict[str, Any]]) -> list[str]:
-    missed = [line for line in lines if not line.met]
+    missed = [line for line in lines if not line.passed]
     levels = [line.ratio.interval.level for line in lines if line.ratio]
     low = min(levels, default=0.0)
     interval = "95 % interval" if low >= LEVEL else f"{low:.0%} interval (too few rounds for 95 %)"

@@ -34,7 +34,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Place:
+class Setup:
     """Where things lie on this machine."""
 
     tools: str  # build/tools
@@ -61,19 +61,19 @@ class Place:
         return path
 
 
-def run_on_ranks(place, scenario, program):
+def run_on_ranks(setup, scenario, program):
     rails = ["--rails", str(scenario.rails)] if scenario.groups > 1 else []
-    return [place.horing, "run", "-q", "--no-prefix", "-n", scenario.shape, *rails, "--", *program]
+    return [setup.horing, "run", "-q", "--no-prefix", "-n", scenario.shape, *rails, "--", *program]
 
 
-def ours(place, algorithm):
+def ours(setup, algorithm):
     def command(scenario, collective, runs, json_file):
         sizes = ",".join(f"{size}:{count}" for size, count in runs)
-        program = [os.path.join(place.tools, collective + "_perf"), "--sizes", sizes]
+        program = [os.path.join(setup.tools, collective + "_perf"), "--sizes", sizes]
         program += ["--place", "out", "--algorithm", algorithm, "-J", json_file]
         if algorithm != "auto":
             program.append("--no-link-limit")
-        return run_on_ranks(place, scenario, program), {}
+        return run_on_ranks(setup, scenario, program), {}
 
     return Config(f"{OURS} {algorithm}", OURS, COLLECTIVES, command)
 
@@ -89,7 +89,7 @@ def rail_subnets(scenario):
     return ",".join(f"10.{rail + 1}.0.0/24" for rail in range(scenario.rails))
 
 
-def open_mpi(place, name, parameters, collectives=COLLECTIVES, **limits):
+def open_mpi(setup, name, parameters, collectives=COLLECTIVES, **limits):
     """parameters: collective -> {MCA parameter: value}."""
 
     def command(scenario, collective, runs, json_file):
@@ -97,9 +97,9 @@ def open_mpi(place, name, parameters, collectives=COLLECTIVES, **limits):
             "pml": "ob1",
             "btl": "tcp,vader,self" if scenario.groups > 1 else "vader,self",
             "mpi_yield_when_idle": "1",
-            "plm_rsh_agent": place.write_remote_shell(),
+            "plm_rsh_agent": setup.write_remote_shell(),
             "plm_rsh_no_tree_spawn": "1",
-            "orte_tmpdir_base": place.scratch,
+            "orte_tmpdir_base": setup.scratch,
         }
         if scenario.groups > 1:
             mca["oob_tcp_if_include"] = "10.0.0.0/24"
@@ -112,7 +112,7 @@ def open_mpi(place, name, parameters, collectives=COLLECTIVES, **limits):
         hosts = [f"node{n}:{scenario.ranks_per_group}" for n in range(scenario.groups)]
         if scenario.groups > 1:
             argv += ["--host", ",".join(hosts)]
-        argv += [place.peer("mpi_perf_openmpi"), *peer_arguments(collective, runs, json_file)]
+        argv += [setup.peer("mpi_perf_openmpi"), *peer_arguments(collective, runs, json_file)]
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return argv, root
 
@@ -145,19 +145,19 @@ def han(collective):
     return parameters
 
 
-def open_mpi_configs(place):
+def open_mpi_configs(setup):
     ring = {"all_gather": "4", "reduce_scatter": "3", "all_reduce": "4"}
     doubling = {"all_gather": "3", "reduce_scatter": "2", "all_reduce": "3"}
     no_reduce_scatter = ("all_gather", "all_reduce")
     return [
-        open_mpi(place, "Open MPI ring", tuned(ring), smallest=1024),
-        open_mpi(place, "Open MPI doubling", tuned(doubling), largest=MIB),
-        open_mpi(place, "Open MPI HAN", han, no_reduce_scatter),
-        open_mpi(place, "Open MPI default", lambda _: {}),
+        open_mpi(setup, "Open MPI ring", tuned(ring), smallest=1024),
+        open_mpi(setup, "Open MPI doubling", tuned(doubling), largest=MIB),
+        open_mpi(setup, "Open MPI HAN", han, no_reduce_scatter),
+        open_mpi(setup, "Open MPI default", lambda _: {}),
     ]
 
 
-def mpich_config(place):
+def mpich_config(setup):
     def command(scenario, collective, runs, json_file):
         environment = {
             "UCX_TLS": "tcp,posix,cma,self" if scenario.groups > 1 else "posix,cma,self",
@@ -171,44 +171,44 @@ def mpich_config(place):
         argv = ["mpiexec.mpich", "-n", str(scenario.ranks)]
         if scenario.groups > 1:
             hosts = [f"node{n}:{scenario.ranks_per_group}" for n in range(scenario.groups)]
-            argv += ["-launcher", "ssh", "-launcher-exec", place.write_remote_shell()]
+            argv += ["-launcher", "ssh", "-launcher-exec", setup.write_remote_shell()]
             argv += ["-localhost", OUTSIDE, "-hosts", ",".join(hosts)]
         for key, value in environment.items():
             argv += ["-genv", key, value]
-        argv += [place.peer("mpi_perf_mpich"), *peer_arguments(collective, runs, json_file)]
+        argv += [setup.peer("mpi_perf_mpich"), *peer_arguments(collective, runs, json_file)]
         return argv, environment
 
     # It spins: with more ranks than cores an operation takes its turn in scheduler ticks.
     return Config("MPICH", "MPICH", COLLECTIVES, command, most_seconds=60)
 
 
-def gloo(place, name, algorithm, contexts, collectives, **limits):
+def gloo(setup, name, algorithm, contexts, collectives, **limits):
     """contexts: 1, or None for one per rail."""
 
     def command(scenario, collective, runs, json_file):
         count = contexts or max(scenario.rails, 1)
         rails = [f"rail{rail}" for rail in range(min(count, max(scenario.rails, 1)))]
         interfaces = ",".join(rails) if scenario.groups > 1 else "lo"
-        store = os.path.join(place.scratch, "gloo-store")
+        store = os.path.join(setup.scratch, "gloo-store")
         shutil.rmtree(store, ignore_errors=True)
         os.mkdir(store)
-        program = [place.peer("gloo_perf"), "--algorithm", algorithm, "--interfaces", interfaces]
+        program = [setup.peer("gloo_perf"), "--algorithm", algorithm, "--interfaces", interfaces]
         program += ["--store", store, *peer_arguments(collective, runs, json_file)]
-        return run_on_ranks(place, scenario, program), {}
+        return run_on_ranks(setup, scenario, program), {}
 
     return Config(name, "Gloo", collectives, command, **limits)
 
 
-def gloo_configs(place):
+def gloo_configs(setup):
     gather = ("all_gather", "reduce_scatter")
     small = {"largest": 65536}
     return [
-        gloo(place, "Gloo ring, all rails", "ring", None, ("all_gather", "all_reduce"), smallest=65536),
-        gloo(place, "Gloo bcube, all rails", "bcube", None, ("all_reduce",), smallest=65536),
-        gloo(place, "Gloo halving-doubling, all rails", "halving_doubling", None,
+        gloo(setup, "Gloo ring, all rails", "ring", None, ("all_gather", "all_reduce"), smallest=65536),
+        gloo(setup, "Gloo bcube, all rails", "bcube", None, ("all_reduce",), smallest=65536),
+        gloo(setup, "Gloo halving-doubling, all rails", "halving_doubling", None,
              ("reduce_scatter", "all_reduce"), smallest=65536),
-        gloo(place, "Gloo, one rail", "ring", 1, gather, **small),
-        gloo(place, "Gloo halving-doubling, one rail", "halving_doubling", 1, ("all_reduce",), **small),
+        gloo(setup, "Gloo, one rail", "ring", 1, gather, **small),
+        gloo(setup, "Gloo halving-doubling, one rail", "halving_doubling", 1, ("all_reduce",), **small),
     ]
 
 
@@ -219,13 +219,13 @@ PACKAGES = {
 }
 
 
-def installed_peers(place):
+def installed_peers(setup):
     """(libraries that can run, [(library, what to do)] for the others)."""
     there, missing = [], []
     for library, (program, launcher, packages) in PACKAGES.items():
         if launcher and shutil.which(launcher) is None:
             missing.append((library, f"not installed: apt-get install {packages}"))
-        elif not os.access(place.peer(program), os.X_OK):
+        elif not os.access(setup.peer(program), os.X_OK):
             missing.append(
                 (library, f"{program} is not built: apt-get install {packages}, then "
                           "meson setup --reconfigure build && ninja -C build")
@@ -235,14 +235,14 @@ def installed_peers(place):
     return there, missing
 
 
-def all_configs(place, scenario):
-    configs = [ours(place, algorithm) for algorithm in scenario.algorithms]
+def all_configs(setup, scenario):
+    configs = [ours(setup, algorithm) for algorithm in scenario.algorithms]
     if scenario.peers:
-        there, _ = installed_peers(place)
+        there, _ = installed_peers(setup)
         peers = {
-            "Open MPI": open_mpi_configs(place),
-            "MPICH": [mpich_config(place)],
-            "Gloo": gloo_configs(place),
+            "Open MPI": open_mpi_configs(setup),
+            "MPICH": [mpich_config(setup)],
+            "Gloo": gloo_configs(setup),
         }
         for library in there:
             configs += peers[library]

@@ -40,7 +40,7 @@ struct Arguments {
   std::string algorithm;                // gloo_perf: ring, bcube or halving_doubling
 };
 
-inline const char* name_of(Collective collective) {
+inline const char* to_string(Collective collective) {
   switch (collective) {
     case Collective::kAllGather:
       return "all_gather";
@@ -86,7 +86,7 @@ inline std::optional<Run> parse_run(const std::string& text) {
   }
   for (const auto collective :
        {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
-    if (parts[0] == name_of(collective)) {
+    if (parts[0] == to_string(collective)) {
       const int iterations = std::atoi(parts[2].c_str());
       return Run{collective,
                  std::strtoull(parts[1].c_str(), nullptr, 10),
@@ -152,7 +152,7 @@ inline bool write_json(const std::string& file, const std::vector<Result>& resul
         "\"%s\", \"out_of_place\": {\"time\": %.3f, \"nwrong\": %llu}, \"in_place\": null, "
         "\"actual_iterations\": %d}",
         i == 0 ? "" : ",",
-        name_of(result.run.collective),
+        to_string(result.run.collective),
         static_cast<unsigned long long>(result.run.size_bytes),
         result.run.collective == Collective::kAllGather ? "none" : "sum",
         result.time_us,

@@ -126,8 +126,8 @@ def failure_lines(record):
 
 
 def target_lines(results, broken):
-    met = sum(result.met for result in results)
-    lines = ["", f"### Targets: {met} of {len(results)} met", ""]
+    passed = sum(result.passed for result in results)
+    lines = ["", f"### Targets: {passed} of {len(results)} met", ""]
     lines += [f"- {result.text()}" for result in results]
     if broken:
         lines += ["", "Broken measurements (a share above 1 cannot be):", ""]
@@ -144,4 +144,4 @@ def report(record, scenarios):
         lines += scenario_section(record, scenario)
     lines += failure_lines(record)
     print("\n".join(lines))
-    return bool(broken) or not results[0].met
+    return bool(broken) or not results[0].passed

@@ -19,8 +19,8 @@ CPU_SETTLE_SECONDS = 4.0
 
 
 class Runner:
-    def __init__(self, record, scenario, place, options):
-        self.record, self.scenario, self.place, self.options = record, scenario, place, options
+    def __init__(self, record, scenario, setup, options):
+        self.record, self.scenario, self.setup, self.options = record, scenario, setup, options
 
     # What is worth running ------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class Runner:
     # Running ----------------------------------------------------------------------------------
 
     def run(self):
-        configs = configurations.all_configs(self.place, self.scenario)
+        configs = configurations.all_configs(self.setup, self.scenario)
         jobs = [
             (collective, config)
             for collective in self.scenario.collectives
@@ -94,7 +94,7 @@ class Runner:
 
     def fresh_file(self, name):
         """A path in the scratch folder with nothing there."""
-        path = os.path.join(self.place.scratch, name)
+        path = os.path.join(self.setup.scratch, name)
         if os.path.lexists(path):
             os.remove(path)
         return path
@@ -139,7 +139,7 @@ class Runner:
         """Cores busy while 16 MiB operations run back to back, in the steady state."""
         progress = Progress(len(self.scenario.collectives))
         for collective in self.scenario.collectives:
-            config = configurations.ours(self.place, "auto")
+            config = configurations.ours(self.setup, "auto")
             crossing = self.scenario.boundary_bytes(collective, 16 * MIB)
             each = crossing / (self.options.rail_mbit * 1e6 / 8 * max(self.scenario.rails, 1))
             count = max(20, int((CPU_SECONDS + CPU_SETTLE_SECONDS) / max(each, 1e-3) * 1.3))

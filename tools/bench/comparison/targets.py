@@ -24,10 +24,10 @@ RING_TARGETS = [  # scenario, ours, the other, least ratio
 class Target:
     what: str
     figure: str
-    met: bool
+    passed: bool
 
     def text(self):
-        return f"{'met' if self.met else 'MISSED'}: {self.what}: {self.figure}"
+        return f"{'passed' if self.passed else 'MISSED'}: {self.what}: {self.figure}"
 
 
 def share(record, scenario, cell, collective, size):

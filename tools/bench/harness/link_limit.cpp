@@ -120,8 +120,8 @@ struct Arrivals {
   }
 };
 
-// Streams both ways until the time is over. Nothing if the flow broke.
-std::optional<double> stream(const Flow& flow) {
+// Sends both ways until the time is over. Nothing if the flow broke.
+std::optional<double> send_both_ways(const Flow& flow) {
   std::vector<std::byte> buffer(kBufferBytes);
   Arrivals arrivals;
   arrivals.from = Clock::now() + kSettle;
@@ -179,7 +179,7 @@ Outcome run_flow(horing::Communicator& comm, const SocketAddress* rail, uint32_t
   comm.barrier();
   Outcome outcome{.worked = rail == nullptr ? 1U : 0U};
   if (flow) {
-    const auto rate = stream(*flow);
+    const auto rate = send_both_ways(*flow);
     outcome = {.worked = rate ? 1U : 0U, .bytes_per_second = rate.value_or(0.0)};
   }
   // No rank closes a flow that its sender still fills.
@@ -197,7 +197,7 @@ LinkLimit evaluate(const horing::Communicator& comm,
     const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
     if (outcome.worked == 0) {
       limit.how = "not measured: rank " + std::to_string(rank) +
-                  " could not stream to the next node over its rail; try horing doctor";
+                  " could not send to the next node over its rail; try horing doctor";
       return limit;
     }
     of_group[static_cast<size_t>(comm.group_of(rank))] += outcome.bytes_per_second;
@@ -257,9 +257,9 @@ LinkLimit measure_link_limit(horing::Communicator& comm) {
     none.how = "not measured: a node has no interface that may be a rail; see horing topo";
     return none;
   }
-  const auto place = static_cast<size_t>(comm.group_rank_of(comm.rank()));
+  const auto index = static_cast<size_t>(comm.group_rank_of(comm.rank()));
   uint32_t flows = 0;
-  const Outcome outcome = run_flow(comm, place < usable ? &rails[place].address : nullptr, flows);
+  const Outcome outcome = run_flow(comm, index < usable ? &rails[index].address : nullptr, flows);
   LinkLimit limit = evaluate(comm, gather_all(comm, outcome), flows);
   std::this_thread::sleep_for(kDrain);
   comm.barrier();

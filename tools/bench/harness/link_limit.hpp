@@ -1,7 +1,7 @@
 // What plain TCP moves over the rails of this job, measured without the library's transports: the
 // figure that link shares are held against.
 //
-// Each node streams to the next one on every rail at once, one flow per interface, as a ring of
+// Each node sends to the next one on every rail at once, one flow per interface, as a ring of
 // groups does; a receiver counts payload bytes after the flow has run long enough to empty the
 // token buckets of a shaper. A node's limit is the sum over its interfaces; the job's is the least
 // over its nodes.

@@ -9,8 +9,8 @@ namespace ho::harness {
 namespace {
 
 // Mixes rank and place into 64 well-spread bits (a splitmix64 step).
-uint64_t mix(uint64_t rank, uint64_t place) {
-  uint64_t x = (rank + 1) * 0x9e3779b97f4a7c15U + place * 0xd1b54a32d192ed03U;
+uint64_t mix(uint64_t rank, uint64_t index) {
+  uint64_t x = (rank + 1) * 0x9e3779b97f4a7c15U + index * 0xd1b54a32d192ed03U;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31);
@@ -67,52 +67,52 @@ int64_t largest_exact(DType dtype) {
 
 // Sums stay within largest_exact: either each rank has a share of the range, or, where the ranks
 // outnumber the range, at most that many ranks contribute a 1, and the place decides which.
-int64_t sum_value(int64_t largest, uint32_t world, uint32_t rank, uint64_t place) {
+int64_t sum_value(int64_t largest, uint32_t world, uint32_t rank, uint64_t index) {
   const int64_t share = largest / world;
   if (share >= 1) {
-    return static_cast<int64_t>(pick(mix(rank, place), static_cast<uint64_t>(share) + 1));
+    return static_cast<int64_t>(pick(mix(rank, index), static_cast<uint64_t>(share) + 1));
   }
-  const uint64_t turn = (rank + mix(0, place)) % world;
-  return turn <= pick(mix(1, place), static_cast<uint64_t>(largest)) ? 1 : 0;
+  const uint64_t turn = (rank + mix(0, index)) % world;
+  return turn <= pick(mix(1, index), static_cast<uint64_t>(largest)) ? 1 : 0;
 }
 
 // The average is a whole number that depends on the place; neighbouring ranks lie equally far above
 // and below it.
-int64_t avg_value(int64_t largest, uint32_t world, uint32_t rank, uint64_t place) {
+int64_t avg_value(int64_t largest, uint32_t world, uint32_t rank, uint64_t index) {
   const int64_t half = largest / world / 2;
   if (half == 0) {
     return largest / world;
   }
   const auto choices = static_cast<uint64_t>(half) + 1;
-  const int64_t middle = static_cast<int64_t>(pick(mix(0, place), choices));
+  const int64_t middle = static_cast<int64_t>(pick(mix(0, index), choices));
   const uint32_t pair = rank / 2;
   if (pair * 2 + 1 >= world) {  // the last of an odd number has no partner
     return middle;
   }
   const auto most = static_cast<uint64_t>(middle) + 1;
-  const int64_t offset = static_cast<int64_t>(pick(mix(pair + 1, place), most));
+  const int64_t offset = static_cast<int64_t>(pick(mix(pair + 1, index), most));
   return rank % 2 == 0 ? middle + offset : middle - offset;
 }
 
 // Ones, and a few twos: how many depends on the place and never leaves the range.
-int64_t prod_value(int64_t largest, uint32_t world, uint32_t rank, uint64_t place) {
+int64_t prod_value(int64_t largest, uint32_t world, uint32_t rank, uint64_t index) {
   const auto width = static_cast<uint64_t>(std::bit_width(static_cast<uint64_t>(largest))) - 1;
-  const uint64_t twos = pick(mix(world, place), std::min<uint64_t>(width, world) + 1);
-  const uint64_t turn = (rank + mix(0, place) % world) % world;
+  const uint64_t twos = pick(mix(world, index), std::min<uint64_t>(width, world) + 1);
+  const uint64_t turn = (rank + mix(0, index) % world) % world;
   return turn < twos ? 2 : 1;
 }
 
-int64_t reduce_value(DType dtype, ReduceOp op, uint32_t world, uint32_t rank, uint64_t place) {
+int64_t reduce_value(DType dtype, ReduceOp op, uint32_t world, uint32_t rank, uint64_t index) {
   const int64_t largest = largest_exact(dtype);
   switch (op) {
     case ReduceOp::kSum:
-      return sum_value(largest, world, rank, place);
+      return sum_value(largest, world, rank, index);
     case ReduceOp::kAvg:
-      return avg_value(largest, world, rank, place);
+      return avg_value(largest, world, rank, index);
     case ReduceOp::kPremulSum:
-      return sum_value(largest / kLargestScale, world, rank, place);
+      return sum_value(largest / kLargestScale, world, rank, index);
     case ReduceOp::kProd:
-      return prod_value(largest, world, rank, place);
+      return prod_value(largest, world, rank, index);
     case ReduceOp::kMax:
     case ReduceOp::kMin:
     case ReduceOp::kBand:
@@ -120,7 +120,7 @@ int64_t reduce_value(DType dtype, ReduceOp op, uint32_t world, uint32_t rank, ui
     case ReduceOp::kBxor:
       break;
   }
-  const auto value = static_cast<int64_t>(pick(mix(rank, place), static_cast<uint64_t>(largest)));
+  const auto value = static_cast<int64_t>(pick(mix(rank, index), static_cast<uint64_t>(largest)));
   return is_signed(dtype) ? value - largest / 2 : value;
 }
 
@@ -166,9 +166,9 @@ template <typename BitsOf>
 Table make_table(DType dtype, BitsOf&& bits_of) {
   const size_t bytes = size_bytes(dtype);
   std::vector<std::byte> table(kPeriod * bytes);
-  for (size_t place = 0; place < kPeriod; ++place) {
-    const uint64_t bits = bits_of(place);
-    std::byte* const at = table.data() + place * bytes;
+  for (size_t index = 0; index < kPeriod; ++index) {
+    const uint64_t bits = bits_of(index);
+    std::byte* const at = table.data() + index * bytes;
     std::memcpy(at, &bits, std::min(bytes, sizeof(bits)));
     if (bytes > sizeof(bits)) {  // complex128: bits alone, other ones in the second half
       const uint64_t more = ~bits;
@@ -183,23 +183,23 @@ Table make_table(DType dtype, BitsOf&& bits_of) {
 Table::Table(size_t element_bytes, std::vector<std::byte> bytes)
     : element_bytes_(element_bytes), bytes_(std::move(bytes)) {}
 
-void Table::fill(std::byte* to, uint64_t first_place, size_t count) const {
-  size_t place = first_place % kPeriod;
+void Table::fill(std::byte* to, uint64_t first_index, size_t count) const {
+  size_t index = first_index % kPeriod;
   while (count > 0) {
-    const size_t run = std::min(count, kPeriod - place);
-    std::memcpy(to, bytes_.data() + place * element_bytes_, run * element_bytes_);
+    const size_t run = std::min(count, kPeriod - index);
+    std::memcpy(to, bytes_.data() + index * element_bytes_, run * element_bytes_);
     to += run * element_bytes_;
     count -= run;
-    place = 0;
+    index = 0;
   }
 }
 
-uint64_t Table::count_wrong(const std::byte* from, uint64_t first_place, size_t count) const {
+uint64_t Table::count_wrong(const std::byte* from, uint64_t first_index, size_t count) const {
   uint64_t wrong = 0;
-  size_t place = first_place % kPeriod;
+  size_t index = first_index % kPeriod;
   while (count > 0) {
-    const size_t run = std::min(count, kPeriod - place);
-    const std::byte* const expected = bytes_.data() + place * element_bytes_;
+    const size_t run = std::min(count, kPeriod - index);
+    const std::byte* const expected = bytes_.data() + index * element_bytes_;
     if (std::memcmp(from, expected, run * element_bytes_) != 0) {
       for (size_t i = 0; i < run; ++i) {
         const size_t at = i * element_bytes_;
@@ -208,7 +208,7 @@ uint64_t Table::count_wrong(const std::byte* from, uint64_t first_place, size_t 
     }
     from += run * element_bytes_;
     count -= run;
-    place = 0;
+    index = 0;
   }
   return wrong;
 }
@@ -221,7 +221,7 @@ uint64_t encode(DType dtype, int64_t value) {
 }
 
 Table gather_input(DType dtype, uint32_t rank) {
-  return make_table(dtype, [&](size_t place) { return mix(rank, place); });
+  return make_table(dtype, [&](size_t index) { return mix(rank, index); });
 }
 
 int64_t scale_of(uint32_t rank) {
@@ -229,15 +229,15 @@ int64_t scale_of(uint32_t rank) {
 }
 
 Table reduce_input(DType dtype, ReduceOp op, uint32_t world_size, uint32_t rank) {
-  return make_table(dtype, [&](size_t place) {
-    return encode(dtype, reduce_value(dtype, op, world_size, rank, place));
+  return make_table(dtype, [&](size_t index) {
+    return encode(dtype, reduce_value(dtype, op, world_size, rank, index));
   });
 }
 
 Table reduce_expected(DType dtype, ReduceOp op, uint32_t world_size) {
-  return make_table(dtype, [&](size_t place) {
+  return make_table(dtype, [&](size_t index) {
     const auto operand = [&](uint32_t rank) {
-      const int64_t value = reduce_value(dtype, op, world_size, rank, place);
+      const int64_t value = reduce_value(dtype, op, world_size, rank, index);
       return op == ReduceOp::kPremulSum ? value * scale_of(rank) : value;
     };
     int64_t result = operand(0);

@@ -23,10 +23,10 @@ inline constexpr size_t kPeriod = 4093;
 class Table {
  public:
   Table(size_t element_bytes, std::vector<std::byte> bytes);
-  void fill(std::byte* to, uint64_t first_place, size_t count) const;
+  void fill(std::byte* to, uint64_t first_index, size_t count) const;
   // How many of count elements differ.
   [[nodiscard]] uint64_t count_wrong(const std::byte* from,
-                                     uint64_t first_place,
+                                     uint64_t first_index,
                                      size_t count) const;
 
  private:

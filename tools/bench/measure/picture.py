@@ -77,18 +77,18 @@ def around(x: float, y: float, width: float, height: float) -> Iterator[Box]:
             yield left, bottom, left + width, bottom + height
 
 
-def free_places(points: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]], bounds: Box) -> list[Box]:
+def free_boxes(points: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]], bounds: Box) -> list[Box]:
     """For each point's label a place inside the bounds that covers no point and no other label; where there is none,
     the nearest one."""
     taken = [(x - POINT, y - POINT, x + POINT, y + POINT) for x, y in points]
-    places = []
+    boxes = []
     for (x, y), (width, height) in zip(points, sizes, strict=True):
         first = next(around(x, y, width, height))
-        place = next((box for box in around(x, y, width, height)
+        free_box = next((box for box in around(x, y, width, height)
                       if box[0] >= bounds[0] and box[1] >= bounds[1] and box[2] <= bounds[2] and box[3] <= bounds[3]
-                      and not any(overlap(box, other) for other in itertools.chain(taken, places))), first)
-        places.append(place)
-    return places
+                      and not any(overlap(box, other) for other in itertools.chain(taken, boxes))), first)
+        boxes.append(free_box)
+    return boxes
 
 
 def label_points(drawn: Any, axes: Any, points: Sequence[tuple[float, float]], words: Sequence[str]) -> None:
@@ -100,8 +100,8 @@ def label_points(drawn: Any, axes: Any, points: Sequence[tuple[float, float]], w
     pixels = [tuple(axes.transData.transform(point)) for point in points]
     extents = [label.get_window_extent(renderer) for label in labels]
     bounds = axes.get_window_extent(renderer).extents
-    places = free_places(pixels, [(e.width, e.height) for e in extents], tuple(bounds))
-    for label, point, (x, y), box in zip(labels, points, pixels, places):
+    boxes = free_boxes(pixels, [(e.width, e.height) for e in extents], tuple(bounds))
+    for label, point, (x, y), box in zip(labels, points, pixels, boxes):
         far = max(box[0] - x, x - box[2], box[1] - y, y - box[3]) > 2 * NEAR
         axes.annotate(label.get_text(), point, xytext=(box[0] - x, box[1] - y), textcoords="offset points",
                       fontsize=8, va="bottom", ha="left",

@@ -46,7 +46,7 @@ class Outcome:
 class Job:
     """A command in a session of its own: an interrupt reaches this program alone, which ends all of it."""
 
-    def __init__(self, command: Sequence[object], environment: Mapping[str, str] | None = None, shown: str = ""):
+    def __init__(self, command: Sequence[object], environment: Mapping[str, str] | None = None, printed: str = ""):
         """shown: what goes where this program's own goes instead of into the outcome: "", "errors" or "all"."""
         self.command = [str(word) for word in command]
         self.log = tempfile.TemporaryFile()
@@ -55,7 +55,7 @@ class Job:
         sys.stdout.flush()
         self.process = subprocess.Popen(
             self.command, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL,
-            stdout=None if shown == "all" else self.log, stderr=None if shown else subprocess.STDOUT,
+            stdout=None if printed == "all" else self.log, stderr=None if printed else subprocess.STDOUT,
             start_new_session=True)
 
     def running(self) -> bool:
@@ -94,9 +94,9 @@ class Job:
 
 
 def run_job(command: Sequence[object], seconds: float | None = None,
-            environment: Mapping[str, str] | None = None, shown: str = "") -> Outcome:
+            environment: Mapping[str, str] | None = None, printed: str = "") -> Outcome:
     """Runs it to its end, or for as many seconds; nothing of it is left afterwards."""
-    job = Job(command, environment, shown)
+    job = Job(command, environment, printed)
     in_time = False
     try:
         in_time = job.wait(seconds)
@@ -106,9 +106,9 @@ def run_job(command: Sequence[object], seconds: float | None = None,
 
 
 def must_run(command: Sequence[object], seconds: float | None = None,
-             environment: Mapping[str, str] | None = None, shown: str = "") -> str:
+             environment: Mapping[str, str] | None = None, printed: str = "") -> str:
     """What it printed; raises JobFailed where it fails."""
-    outcome = run_job(command, seconds, environment, shown)
+    outcome = run_job(command, seconds, environment, printed)
     if outcome.failure():
         raise JobFailed(f"{shlex.join(outcome.command)}\n{outcome.failure()}:\n{outcome.output[-MOST_OUTPUT:]}")
     return outcome.output

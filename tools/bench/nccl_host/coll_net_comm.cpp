@@ -10,7 +10,7 @@
 namespace ho::nccl_host {
 namespace {
 
-constexpr int kAskedOps = 4;  // NCCL checks sum, prod, max and min
+constexpr int kCheckedOps = 4;  // NCCL checks sum, prod, max and min
 
 }  // namespace
 
@@ -136,7 +136,7 @@ void CollNetComm::stay_away() {
 
 void CollNetComm::ask_for_reductions() {
   for (int dtype = 0; dtype < library_.type_count(); ++dtype) {
-    for (int op = 0; op < kAskedOps; ++op) {
+    for (int op = 0; op < kCheckedOps; ++op) {
       int supported = 0;
       require(rail_.table->reduce_support({dtype, op}, &supported), "reduceSupport");
       supported_.push_back(supported != 0);
@@ -145,8 +145,8 @@ void CollNetComm::ask_for_reductions() {
 }
 
 bool CollNetComm::reduces(DType dtype, ReduceOp op) const {
-  const size_t index = static_cast<size_t>(dtype) * kAskedOps + static_cast<size_t>(op);
-  return static_cast<int>(op) < kAskedOps && index < supported_.size() && supported_[index];
+  const size_t index = static_cast<size_t>(dtype) * kCheckedOps + static_cast<size_t>(op);
+  return static_cast<int>(op) < kCheckedOps && index < supported_.size() && supported_[index];
 }
 
 // Twice per channel the same region, as NCCL does.

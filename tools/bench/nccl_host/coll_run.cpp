@@ -33,11 +33,11 @@ void CollRun::reduce_local(std::byte* to, uint64_t offset, uint64_t bytes) {
 void CollRun::fill_window(std::byte* to, const Bytes& chunk) {
   const uint64_t block = plan_.block_bytes();
   for (uint64_t done = 0; done < chunk.count;) {
-    const uint64_t place = chunk.offset + done;
-    const auto node = static_cast<uint32_t>(place / block);
-    const uint64_t bytes = std::min(chunk.count - done, block - place % block);
+    const uint64_t position = chunk.offset + done;
+    const auto node = static_cast<uint32_t>(position / block);
+    const uint64_t bytes = std::min(chunk.count - done, block - position % block);
     const uint32_t rank = memory_.shape().rank_of(node, memory_.local());
-    reduce_local(to + done, rank * block + place % block, bytes);
+    reduce_local(to + done, rank * block + position % block, bytes);
     done += bytes;
   }
 }
@@ -46,10 +46,10 @@ void CollRun::fill_window(std::byte* to, const Bytes& chunk) {
 void CollRun::spread_window(const std::byte* from, const Bytes& chunk) {
   const uint64_t block = plan_.block_bytes();
   for (uint64_t done = 0; done < chunk.count;) {
-    const uint64_t place = chunk.offset + done;
-    const auto node = static_cast<uint32_t>(place / block);
-    const uint64_t bytes = std::min(chunk.count - done, block - place % block);
-    const uint64_t to = memory_.shape().rank_of(node, memory_.local()) * block + place % block;
+    const uint64_t position = chunk.offset + done;
+    const auto node = static_cast<uint32_t>(position / block);
+    const uint64_t bytes = std::min(chunk.count - done, block - position % block);
+    const uint64_t to = memory_.shape().rank_of(node, memory_.local()) * block + position % block;
     for (uint32_t local = 0; local < memory_.shape().ranks_per_node; ++local) {
       std::memcpy(memory_.recv_buffer(local).data() + to, from + done, bytes);
     }

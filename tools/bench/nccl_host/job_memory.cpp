@@ -51,7 +51,7 @@ void await_input(const Fd& fd, const std::string& path) {
   pollfd waited{fd.get(), POLLIN, 0};
   constexpr int kWaitMs = std::chrono::milliseconds(kRendezvousTime).count();
   if (::poll(&waited, 1, kWaitMs) != 1) {
-    throw HostError("not all ranks met at " + path + " in time");
+    throw HostError("not all ranks found each other at " + path + " in time");
   }
 }
 

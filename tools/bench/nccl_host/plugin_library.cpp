@@ -109,12 +109,12 @@ void PluginLibrary::find_tables(void* library, std::string_view release) {
 // NCCL keys NICs by name and takes collnet's properties for them: both must give the same.
 void PluginLibrary::check_devices() {
   std::set<std::string> names;
-  std::set<std::pair<uint64_t, int>> places;
+  std::set<std::pair<uint64_t, int>> steps_back;
   for (int device = 0; device < device_count_; ++device) {
     DeviceProperties net;
     require(net_->properties(device, &net), "net getProperties");
     expect(!net.name.empty() && names.insert(net.name).second, "devices have names of their own");
-    expect(places.insert({net.guid, net.port}).second, "devices have guids of their own");
+    expect(steps_back.insert({net.guid, net.port}).second, "devices have guids of their own");
     expect(net.speed_mbps >= 1000 && net.max_comms > 0 && net.max_recvs > 0, "usable properties");
     constexpr size_t kMax = nccl_abi::kMaxSizeBytes;
     expect(net_->version() < 9 || (net.max_p2p_bytes > 0 && net.max_p2p_bytes <= kMax),

@@ -46,10 +46,10 @@ void RingComm::make_channel(uint32_t number) {
   Channel& channel = channels_[number];
   const JobShape& shape = memory_.shape();
   const std::vector<uint32_t> order = ring_order(shape, number);
-  const size_t place =
+  const size_t position =
       static_cast<size_t>(std::ranges::find(order, memory_.rank()) - order.begin());
-  channel.previous = order[(place + order.size() - 1) % order.size()];
-  channel.next = order[(place + 1) % order.size()];
+  channel.previous = order[(position + order.size() - 1) % order.size()];
+  channel.next = order[(position + 1) % order.size()];
   const size_t bytes = RingLink::bytes_for(options_.slot_bytes);
   const auto link = [&](uint32_t from, uint32_t to, std::vector<RingLink::Line>& own) {
     if (is_here(from) && is_here(to)) {
@@ -149,7 +149,7 @@ bool RingComm::move(Channel& channel, const RingPlan& plan, const Work& work) {
     return false;
   }
   const RingStep step = plan.step(channel.step);
-  if ((step.receives && !channel.in.has_chunk()) || (step.sends && !channel.out.has_room())) {
+  if ((step.receives && !channel.in.has_chunk()) || (step.sends && !channel.out.has_space())) {
     return false;
   }
   move_chunk(channel, step, work);

@@ -42,7 +42,7 @@ class RingLink {
   [[nodiscard]] size_t slot_bytes() const { return slot_bytes_; }
 
   // The kernels' sides.
-  [[nodiscard]] bool has_room() const {
+  [[nodiscard]] bool has_space() const {
     return header().filled.load(std::memory_order_relaxed) <
            header().drained.load(std::memory_order_acquire) + kSlots;
   }

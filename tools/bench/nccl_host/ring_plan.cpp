@@ -35,7 +35,7 @@ RingPlan::RingPlan(const Work& work,
       element_bytes_(size_bytes(work.dtype)),
       per_loop_(slot_bytes / element_bytes_) {
   expect(ranks_ > 1, "a ring has more than one rank");
-  place_ = static_cast<uint32_t>(std::ranges::find(order_, rank) - order_.begin());
+  ring_index_ = static_cast<uint32_t>(std::ranges::find(order_, rank) - order_.begin());
   const uint64_t each = divided_up(work.count, channels);
   begin_ = std::min(each * channel, work.count);
   count_ = std::min(each, work.count - begin_);
@@ -51,8 +51,8 @@ RingPlan::Part RingPlan::loop_part(uint64_t loop) const {
 }
 
 // The place so many before this rank's.
-uint32_t RingPlan::behind(uint32_t places) const {
-  return (place_ + 2 * ranks_ - places) % ranks_;
+uint32_t RingPlan::behind(uint32_t steps_back) const {
+  return (ring_index_ + 2 * ranks_ - steps_back) % ranks_;
 }
 
 // Once around to reduce, once more to spread.

@@ -49,12 +49,12 @@ class RingPlan {
   [[nodiscard]] Part loop_part(uint64_t loop) const;
   [[nodiscard]] RingStep all_reduce_step(const Part& part, uint32_t turn) const;
   [[nodiscard]] RingStep block_step(const Part& part, uint32_t turn) const;
-  [[nodiscard]] uint32_t behind(uint32_t places) const;
+  [[nodiscard]] uint32_t behind(uint32_t steps_back) const;
 
   Work work_;
   std::vector<uint32_t> order_;
   uint32_t ranks_;
-  uint32_t place_ = 0;  // of this rank in the ring
+  uint32_t ring_index_ = 0;  // of this rank in the ring
   uint64_t element_bytes_;
   uint64_t begin_ = 0;  // of the channel's part, elements
   uint64_t count_ = 0;

@@ -54,8 +54,8 @@ void run_step(StepRunner& runner, const Workload& load, tool::StepAccount* accou
 
 void name_actions(const StepPlan& plan, StepTrace& trace) {
   for (const Action& action : plan.actions) {
-    trace.names.push_back(describe(plan, action));
-    trace.channels.push_back(action.channel);
+    trace.names.push_back(to_string(plan, action));
+    trace.tracks.push_back(action.track);
   }
 }
 

@@ -16,7 +16,7 @@ namespace paro::bench {
 struct StepTrace {
   std::vector<ActionSpan> spans;
   std::vector<std::string> names;  // of the plan's actions
-  std::vector<Channel> channels;   // theirs
+  std::vector<Track> tracks;       // theirs
 };
 
 class Driver {

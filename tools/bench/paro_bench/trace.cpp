@@ -37,8 +37,8 @@ void TraceFile::name(uint32_t rank) {
     events_ += event_line(event, events_.empty());
   };
   add("process_name", 0, "rank " + std::to_string(rank));
-  for (size_t channel = 0; channel < kChannelCount; ++channel) {
-    add("thread_name", channel, to_string(static_cast<Channel>(channel)));
+  for (size_t track = 0; track < kTrackCount; ++track) {
+    add("thread_name", track, to_string(static_cast<Track>(track)));
   }
 }
 
@@ -55,7 +55,7 @@ void TraceFile::add(const std::string& system,
     last = std::max(last, event.end_ns);
   }
   for (const TraceEvent& event : events) {
-    const auto track = static_cast<size_t>(step.channels[event.action]);
+    const auto track = static_cast<size_t>(step.tracks[event.action]);
     const nlohmann::json json{{"name", step.names[event.action]},
                               {"cat", system},
                               {"ph", "X"},
@@ -85,7 +85,7 @@ std::vector<TraceEvent> events_of_all(horing::Communicator& job, const StepTrace
   for (size_t i = 0; i < step.spans.size(); ++i) {
     const ActionSpan& span = step.spans[i];
     const std::array<int64_t, kNumbers> numbers{job.rank(),
-                                                span.node.action.value(),
+                                                span.step_action.action.value(),
                                                 ns_between(zero, span.begin),
                                                 ns_between(zero, span.end)};
     std::copy(numbers.begin(), numbers.end(), mine.begin() + static_cast<int64_t>(i * kNumbers));

@@ -53,8 +53,8 @@ def tau_b(first, second):
     """Kendall's, over pairs; a difference below TIE is a tie."""
     signs = []
     names = sorted(first)
-    for place, one in enumerate(names):
-        for other in names[place + 1:]:
+    for index, one in enumerate(names):
+        for other in names[index + 1:]:
             pair = []
             for values in (first, second):
                 gap = values[one] / values[other] - 1
@@ -127,8 +127,8 @@ def draw(result):
         axes.barh(names, [alone] * len(names), color="#888888", height=0.7)
         axes.barh(names, [max(steps[name] - alone, 0) for name in names], left=[alone] * len(names), height=0.7,
                   color=["#1f77b4" if name == HYBRID else "#d62728" for name in names])
-        for place, name in enumerate(names):
-            axes.annotate(f"{steps[name]:.0f}", (steps[name], place), xytext=(4, 0), textcoords="offset points", va="center")
+        for index, name in enumerate(names):
+            axes.annotate(f"{steps[name]:.0f}", (steps[name], index), xytext=(4, 0), textcoords="offset points", va="center")
         axes.set_xlim(0, max(steps.values()) * 1.15)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")

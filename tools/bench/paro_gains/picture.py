@@ -60,8 +60,8 @@ def bars(result, idle=IDLE) -> Any:
         lengths = [max(row[key], 0) * 1e3 for row in rows]
         axes.barh(names, lengths, left=ends, color=colour, height=0.75, label=idle if name == IDLE else name)
         ends = [end + length for end, length in zip(ends, lengths)]
-    for place, (row, end) in enumerate(zip(rows, ends)):
-        axes.annotate(f'{row["step_s"] * 1e3:.0f} ms', (end, place), xytext=(5, 0), textcoords="offset points",
+    for index, (row, end) in enumerate(zip(rows, ends)):
+        axes.annotate(f'{row["step_s"] * 1e3:.0f} ms', (end, index), xytext=(5, 0), textcoords="offset points",
                       va="center")
     axes.set_xlim(0, max(ends) * 1.12)
     axes.invert_yaxis()  # the first row on top

@@ -96,8 +96,8 @@ def draw(result):
         axes.barh(names, [alone] * len(steps), color="#888888", height=0.7)
         axes.barh(names, [max(step - alone, 0) for step in steps], left=[alone] * len(steps), height=0.7,
                   color=[COLOURS[system] for system in SYSTEMS])
-        for place, step in enumerate(steps):
-            axes.annotate(f"{step:.0f} ms", (max(step, alone), place), xytext=(5, 0), textcoords="offset points", va="center")
+        for index, step in enumerate(steps):
+            axes.annotate(f"{step:.0f} ms", (max(step, alone), index), xytext=(5, 0), textcoords="offset points", va="center")
         axes.set_xlim(0, max(steps) * 1.2)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")

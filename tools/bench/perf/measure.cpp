@@ -120,7 +120,7 @@ Bench::Bench(horing::Communicator& comm,
       send_storage_(Buffer::of_sends(options.memory, device)),
       recv_storage_(Buffer::of_receives(options.memory, device)) {}
 
-void Bench::place_buffers(uint64_t count, bool in_place) {
+void Bench::set_buffers(uint64_t count, bool in_place) {
   const size_t part = count * ho::size_bytes(what_.dtype);
   const size_t all = part * world_size_;
   const bool gather = what_.collective == harness::Collective::kAllGather;
@@ -266,7 +266,7 @@ Measurement Bench::run(uint64_t count, uint32_t iterations, bool in_place) {
   const uint64_t elements =
       what_.collective == harness::Collective::kAllReduce ? count : count * world_size_;
   row.size_bytes = elements * ho::size_bytes(what_.dtype);
-  place_buffers(count, in_place);
+  set_buffers(count, in_place);
   write_input(count);
   uint64_t wrong = 0;
   if (options_.check) {

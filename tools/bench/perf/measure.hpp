@@ -80,7 +80,7 @@ class Bench {
 
  private:
   // Where a call's buffer begins.
-  struct Place {
+  struct Where {
     Buffer* buffer = nullptr;
     size_t offset = 0;
 
@@ -88,7 +88,7 @@ class Bench {
   };
   struct Timing;
 
-  void place_buffers(uint64_t count, bool in_place);
+  void set_buffers(uint64_t count, bool in_place);
   void write_input(uint64_t count);
   [[nodiscard]] uint64_t wrong_from(const harness::Table& expected,
                                     size_t skipped_bytes,
@@ -111,8 +111,8 @@ class Bench {
   const OnDevice* device_;
   Buffer send_storage_;
   Buffer recv_storage_;
-  Place send_;
-  Place recv_;
+  Where send_;
+  Where recv_;
 };
 
 }  // namespace ho::perf

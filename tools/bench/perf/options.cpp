@@ -32,7 +32,7 @@ struct Text {
   std::string dtype = "float";
   std::string op = "sum";
   std::string algorithm = "auto";
-  std::string place;
+  std::string index;
   std::string memory = "host";
   std::string sizes;
   int check = 1;
@@ -44,9 +44,9 @@ void add_nccl_options(CLI::App& app, Text& text, Options& options) {
   app.add_option("-e,--maxbytes", text.max_bytes, "largest size in bytes (default 32M)");
   app.add_option("-i,--stepbytes", text.step_bytes, "bytes between sizes (default 1M)");
   app.add_option("-f,--stepfactor", options.step_factor, "factor between sizes, instead of -i")
-      ->check([](const std::string& given) {
-        const bool fits = CLI::Range(1, 1 << 20)(given).empty();
-        return fits ? std::string() : "(-f) takes a whole number from 1 to 1048576, not " + given;
+      ->check([](const std::string& input) {
+        const bool fits = CLI::Range(1, 1 << 20)(input).empty();
+        return fits ? std::string() : "(-f) takes a whole number from 1 to 1048576, not " + input;
       });
   app.add_option("-n,--iters", options.iterations, "operations timed per size (default 20)")
       ->check(CLI::Range(1U, harness::kMaxIterations));
@@ -83,7 +83,7 @@ void add_own_options(CLI::App& app, Text& text, Options& options) {
                  text.sizes,
                  "exactly these sizes, each with its own count of operations if given: "
                  "64K:100,1M,64M (instead of -b, -e, -f, -i)");
-  app.add_option("--place", text.place, "out (of place), in (place) or both (default)")
+  app.add_option("--place", text.index, "out (of place), in (place) or both (default)")
       ->check(CLI::IsMember({"out", "in", "both"}));
   app.add_option("--memory",
                  text.memory,
@@ -98,11 +98,11 @@ void add_own_options(CLI::App& app, Text& text, Options& options) {
   app.add_option("--link-limit-rate",
                  options.link_limit,
                  "use this limit, bytes per second of one node, instead of measuring")
-      ->check([](const std::string& given) {
-        const double rate = std::strtod(given.c_str(), nullptr);
+      ->check([](const std::string& input) {
+        const double rate = std::strtod(input.c_str(), nullptr);
         return rate > 0.0 && std::isfinite(rate)
                    ? std::string()
-                   : "takes bytes per second, a number above 0, not " + given;
+                   : "takes bytes per second, a number above 0, not " + input;
       });
 }
 
@@ -181,12 +181,12 @@ void understand(const Text& text, Options& options) {
   options.barrier_each = text.blocking != 0;
   options.memory = require_memory(text.memory);
   const bool mixed = options.memory == Memory::kMixed;
-  if (mixed && (text.place == "in" || text.place == "both")) {
+  if (mixed && (text.index == "in" || text.index == "both")) {
     throw CLI::ValidationError(
-        "--place", text.place + ": --memory mixed has two buffers, which are not in place");
+        "--place", text.index + ": --memory mixed has two buffers, which are not in place");
   }
-  options.out_of_place = text.place != "in";
-  options.in_place = text.place != "out" && !mixed;
+  options.out_of_place = text.index != "in";
+  options.in_place = text.index != "out" && !mixed;
 }
 
 }  // namespace

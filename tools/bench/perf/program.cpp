@@ -48,7 +48,7 @@ std::string groups_text(const horing::Communicator& comm) {
   return sizes;
 }
 
-std::vector<std::string> places(const horing::Communicator& comm) {
+std::vector<std::string> rank_lines(const horing::Communicator& comm) {
   std::vector<std::string> lines;
   for (int32_t rank = 0; rank < comm.world_size(); ++rank) {
     const int32_t rail = comm.rail_of(rank);
@@ -138,10 +138,10 @@ void run_case(horing::Communicator& comm,
 }
 
 // Collective.
-Job describe(horing::Communicator& comm,
-             harness::Collective collective,
-             const Options& options,
-             double created_ms) {
+Job job_of(horing::Communicator& comm,
+           harness::Collective collective,
+           const Options& options,
+           double created_ms) {
   Job job;
   job.collective = collective;
   job.ranks = comm.world_size();
@@ -155,7 +155,7 @@ Job describe(horing::Communicator& comm,
   }
   job.limit = find_limit(comm, options);
   if (options.groups) {
-    job.places = places(comm);
+    job.rank_lines = rank_lines(comm);
   }
   return job;
 }
@@ -172,7 +172,7 @@ std::unique_ptr<OnDevice> open_device(const horing::Communicator& comm, const Op
   return std::make_unique<OnDevice>(**driver, comm.device());
 }
 
-std::string name_of(harness::Collective collective) {
+std::string program_name(harness::Collective collective) {
   return std::string(to_string(collective)) + "_perf";
 }
 
@@ -184,12 +184,12 @@ int run(harness::Collective collective, const Options& options) {
   auto comm = horing::Communicator::create(how);
   const auto created_ms = static_cast<double>(now_ns() - started) / 1e6;
   const bool talks = comm.rank() == 0;
-  const std::string program = name_of(collective);
+  const std::string program = program_name(collective);
   const bool ready = !talks || can_write_file(program.c_str(), "-J", options.json_file);
   if (const auto readiness = harness::gather_all(comm, ready ? 1U : 0U); readiness.front() == 0U) {
     return EXIT_FAILURE;
   }
-  const Measured measured{describe(comm, collective, options, created_ms),
+  const Measured measured{job_of(comm, collective, options, created_ms),
                           open_device(comm, options)};
   const Job& job = measured.job;
   if (talks) {
@@ -228,17 +228,17 @@ int run_guarded(harness::Collective collective, const Options& options) {
       const std::string option = "--memory " + std::string(to_string(options.memory)) + ": ";
       std::fprintf(stderr,
                    "%s: %s%s\n",
-                   name_of(collective).c_str(),
+                   program_name(collective).c_str(),
                    no_device ? option.c_str() : "",
                    error.what());
     }
     return no_device ? fail_after_first_rank(kUsageError) : EXIT_FAILURE;
   } catch (const std::runtime_error& error) {  // of the device
-    std::fprintf(stderr, "%s: %s\n", name_of(collective).c_str(), error.what());
+    std::fprintf(stderr, "%s: %s\n", program_name(collective).c_str(), error.what());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr,
                  "%s: not enough memory for the buffers; lower %s\n",
-                 name_of(collective).c_str(),
+                 program_name(collective).c_str(),
                  options.listed_sizes.empty() ? "-e" : "the sizes of --sizes");
   }
   return EXIT_FAILURE;

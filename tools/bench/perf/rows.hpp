@@ -25,7 +25,7 @@ struct Job {
   std::string emulation;
   double startup_ms = 0.0;  // creating the communicator, the slowest rank
   harness::LinkLimit limit;
-  std::vector<std::string> places;  // --groups: one line per rank
+  std::vector<std::string> rank_lines;  // --groups: one line per rank
 };
 
 // "4 rails over 1 NIC per node", "4 rails, each a NIC", "2 rails over 2 of 9 NICs per node".

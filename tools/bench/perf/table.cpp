@@ -114,7 +114,7 @@ void print_header(const Job& job, const Options& options) {
   std::printf(
       "# share: bytes that must cross a node's boundary / limit / time; overlap: part of "
       "the time moving inside groups during which data crossed between groups\n");
-  for (const std::string& line : job.places) {
+  for (const std::string& line : job.rank_lines) {
     std::printf("# %s\n", line.c_str());
   }
   print_heads(options);

@@ -84,7 +84,7 @@ void understand(const Text& text, Options& options) {
   }
 }
 
-void describe(CLI::App& app, Text& text, Options& options) {
+void add_options(CLI::App& app, Text& text, Options& options) {
   app.add_option("--collectives", text.collectives, "all_reduce, all_gather, reduce_scatter or all")
       ->check(CLI::IsMember({"all_reduce", "all_gather", "reduce_scatter", "all"}));
   app.add_option("--sizes",
@@ -130,7 +130,7 @@ Parsed<Options> parse_options(int argc, const char* const* argv) {
       "Collectives through the NCCL plugin, driven as NCCL does: CollNet against flat rings over "
       "the plugin's network, in turns, in nccl-tests' columns. Start it with horing run:\n"
       "  horing run -n 4x4 --rails 4 --rail-rate 200mbit -- plugin_perf");
-  describe(app, text, parsed.options);
+  add_options(app, text, parsed.options);
   parsed.exit_status = exit_unless_parsed(app, argc, argv, [&] {
     understand(text, parsed.options);
     return Status();

@@ -41,12 +41,12 @@ torch::nn::LayerNorm norm_of(int64_t width) {
 struct EmbeddingImpl : torch::nn::Module {
   explicit EmbeddingImpl(const Shape& shape)
       : bytes(register_module("bytes", torch::nn::Embedding(kBytes, shape.width))),
-        places(register_module("places", torch::nn::Embedding(shape.context, shape.width))) {}
+        positions(register_module("places", torch::nn::Embedding(shape.context, shape.width))) {}
   torch::Tensor forward(const torch::Tensor& x) {
-    return bytes(x) + places(torch::arange(x.size(1)));
+    return bytes(x) + positions(torch::arange(x.size(1)));
   }
   torch::nn::Embedding bytes;
-  torch::nn::Embedding places;
+  torch::nn::Embedding positions;
 };
 TORCH_MODULE(Embedding);
 
@@ -125,7 +125,7 @@ void freeze(const std::vector<Part>& parts, const Shape& shape, const torch::Ten
   }
 }
 
-std::string text_of(const std::vector<int64_t>& shape) {
+std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text;
   for (const int64_t size : shape) {
     text += (text.empty() ? "" : " x ") + std::to_string(size);
@@ -149,8 +149,8 @@ std::string set_values(const std::vector<Part>& parts, const Values& values) {
       torch::Tensor parameter = named.value();
       const std::vector<int64_t> shape = parameter.sizes().vec();
       if (!there || found->second.shape != shape) {
-        return name + " is " + text_of(shape) + " here, and in the file " +
-               (there ? text_of(found->second.shape) : "is not");
+        return name + " is " + shape_text(shape) + " here, and in the file " +
+               (there ? shape_text(found->second.shape) : "is not");
       }
       parameter.copy_(torch::tensor(found->second.elements).view(shape));
     }
@@ -182,10 +182,10 @@ std::vector<Part> parts_of(const Shape& shape) {
   return parts;
 }
 
-torch::Tensor rows_of(const std::vector<int64_t>& windows, const Shape& shape) {
+torch::Tensor rows_of(const std::vector<int64_t>& samples, const Shape& shape) {
   const int64_t length = int64_t{shape.context} + 1;
-  return torch::tensor(windows, torch::kLong)
-      .view({static_cast<int64_t>(windows.size()) / length, length});
+  return torch::tensor(samples, torch::kLong)
+      .view({static_cast<int64_t>(samples.size()) / length, length});
 }
 
 torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& rows) {
@@ -234,7 +234,7 @@ std::vector<std::string> part_names(const Shape& shape) {
   return names;
 }
 
-Cost measure_cost(const Shape& shape, bool bfloat16, const std::vector<int64_t>& windows) {
+Cost measure_cost(const Shape& shape, bool bfloat16, const std::vector<int64_t>& samples) {
   using Clock = std::chrono::steady_clock;
   const std::vector<Part> parts = parts_of(shape);
   Cost cost;
@@ -254,7 +254,7 @@ Cost measure_cost(const Shape& shape, bool bfloat16, const std::vector<int64_t>&
     }
     part.module->to(bfloat16 ? torch::kBFloat16 : torch::kFloat32);
   }
-  const torch::Tensor rows = rows_of(windows, shape);
+  const torch::Tensor rows = rows_of(samples, shape);
   for (int round = 0; round < 2; ++round) {  // the first makes torch's caches
     const auto begin = Clock::now();
     torch::Tensor x = inputs_of(rows);
@@ -295,8 +295,8 @@ Gpt::Gpt(horing::Communicator& job,
 }
 Gpt::~Gpt() = default;
 
-double Gpt::train(const std::vector<int64_t>& windows) {
-  const torch::Tensor rows = rows_of(windows, shape_);
+double Gpt::train(const std::vector<int64_t>& samples) {
+  const torch::Tensor rows = rows_of(samples, shape_);
   const torch::Tensor loss = loss_of(model_->forward(inputs_of(rows)), rows);
   model_->backward(loss);
   return loss.item<double>();

@@ -48,7 +48,7 @@ struct Cost {
 // Of a model of its own, with these windows, which it computes twice.
 [[nodiscard]] Cost measure_cost(const Shape& shape,
                                 bool bfloat16,
-                                const std::vector<int64_t>& windows);
+                                const std::vector<int64_t>& samples);
 
 void set_threads(uint32_t threads);
 
@@ -64,7 +64,7 @@ class Gpt {
   ~Gpt();
 
   // One micro-batch: context + 1 bytes of each window one after the other. The mean loss.
-  [[nodiscard]] double train(const std::vector<int64_t>& windows);
+  [[nodiscard]] double train(const std::vector<int64_t>& samples);
   // Collective.
   [[nodiscard]] paro_step_report step();
   // Collective; on rank 0 `bytes` more bytes for a text of at least one, elsewhere nothing.

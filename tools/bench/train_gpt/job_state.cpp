@@ -33,7 +33,7 @@ std::string to_json(const JobState& state) {
             {"seed", state.shape.seed},
             {"freeze", state.shape.freeze},
             {"text_hash", state.text_hash},
-            {"windows", state.windows}};
+            {"windows", state.samples}};
   for (const Number& number : kNumbers) {
     json[number.name] = state.shape.*number.field;
   }
@@ -50,7 +50,7 @@ ho::Result<JobState> parse_job_state(const std::string& text) {
     json.at("seed").get_to(state.shape.seed);
     json.at("freeze").get_to(state.shape.freeze);
     json.at("text_hash").get_to(state.text_hash);
-    json.at("windows").get_to(state.windows);
+    json.at("windows").get_to(state.samples);
     for (const Number& number : kNumbers) {
       json.at(number.name).get_to(state.shape.*number.field);
     }

@@ -14,7 +14,7 @@ struct JobState {
   Shape shape;
   uint64_t text_hash = 0;
   // Windows read. With the seed (shape.seed) that is all there is of random numbers in training.
-  uint64_t windows = 0;
+  uint64_t samples = 0;
 };
 
 // Of an option, without its dashes.

@@ -9,7 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/subcommands/output_file.hpp"
 
 namespace paro::gpt {
@@ -74,7 +74,7 @@ std::string unwritable(const char* option, const std::string& name) {
   const std::string why = !ho::written_in_place(name) ? ho::check_replaceable(name).message()
                           : errno == ENXIO            ? "no process reads from it"
                                                       : std::strerror(errno);
-  return std::string(option) + " " + ho::shown(name) + ": cannot be written (" + why + ")";
+  return std::string(option) + " " + ho::escaped(name) + ": cannot be written (" + why + ")";
 }
 
 }  // namespace
@@ -146,10 +146,10 @@ void Progress::add(const StepLine& line) {
 void Progress::show(const StepLine& line, bool last) {
   const auto now = Clock::now();
   if (!last && lines_.size() > 1 &&
-      now - shown_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kNextLine))) {
+      now - drawn_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kNextLine))) {
     return;
   }
-  shown_ = now;
+  drawn_ = now;
   const char* const end = terminal_ && !last ? "" : "\n";
   std::fprintf(
       stderr,

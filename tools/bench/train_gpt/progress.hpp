@@ -51,7 +51,7 @@ class Progress {
   std::ofstream svg_;  // open until the curve is there: who reads a pipe waits for it
   std::vector<StepLine> lines_;
   bool terminal_;
-  Clock::time_point shown_{};
+  Clock::time_point drawn_{};
 };
 
 // The curve of the loss as a picture, smoothed over some steps and as it was.

@@ -70,15 +70,15 @@ uint64_t Text::hash() const {
   return XXH3_64bits(bytes_.data(), bytes_.size());
 }
 
-void Text::append_window(uint64_t seed,
+void Text::append_sample(uint64_t seed,
                          uint64_t index,
                          uint32_t length,
-                         std::vector<int64_t>& windows) const {
+                         std::vector<int64_t>& samples) const {
   const std::array<uint64_t, 2> number{seed, index};
-  const uint64_t places = bytes_.size() - length + 1;
-  const uint64_t first = XXH3_64bits(number.data(), sizeof number) % places;
+  const uint64_t starts = bytes_.size() - length + 1;
+  const uint64_t first = XXH3_64bits(number.data(), sizeof number) % starts;
   for (uint64_t i = first; i < first + length; ++i) {
-    windows.push_back(static_cast<unsigned char>(bytes_[i]));
+    samples.push_back(static_cast<unsigned char>(bytes_[i]));
   }
 }
 

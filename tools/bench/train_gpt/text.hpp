@@ -21,10 +21,10 @@ class Text {
   // Appends window number `index` of a training with this seed: `length` bytes from a place that
   // follows from the two alone. So windows of a step are the same however many ranks share them,
   // and the position of a training is one number.
-  void append_window(uint64_t seed,
+  void append_sample(uint64_t seed,
                      uint64_t index,
                      uint32_t length,
-                     std::vector<int64_t>& windows) const;
+                     std::vector<int64_t>& samples) const;
 
  private:
   std::string bytes_;

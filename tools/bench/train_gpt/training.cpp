@@ -193,7 +193,7 @@ class Training {
   }
 
  private:
-  [[nodiscard]] uint64_t windows_of_step() const {
+  [[nodiscard]] uint64_t samples_of_step() const {
     return uint64_t{options_.batch} * options_.accumulation *
            static_cast<uint64_t>(job_.world_size());
   }
@@ -261,7 +261,7 @@ class Training {
     if (options_.strategy != "auto") {
       return {options_.strategy};
     }
-    const Cost cost = measure_cost(options_.shape, options_.bfloat16, windows_of(0));
+    const Cost cost = measure_cost(options_.shape, options_.bfloat16, samples_of(0));
     const auto choice = choose_strategy(job_,
                                         {static_cast<double>(cost.parameters),
                                          static_cast<double>(cost.trained),
@@ -281,22 +281,22 @@ class Training {
   }
 
   // Of this rank's micro-batch of the next step.
-  [[nodiscard]] std::vector<int64_t> windows_of(uint32_t micro_batch) const {
+  [[nodiscard]] std::vector<int64_t> samples_of(uint32_t micro_batch) const {
     const uint64_t first =
         read_ + (uint64_t{micro_batch} * static_cast<uint64_t>(job_.world_size()) +
                  static_cast<uint64_t>(job_.rank())) *
                     options_.batch;
-    std::vector<int64_t> windows;
+    std::vector<int64_t> samples;
     for (uint64_t i = first; i < first + options_.batch; ++i) {
-      text_.append_window(options_.shape.seed, i, options_.shape.context + 1, windows);
+      text_.append_sample(options_.shape.seed, i, options_.shape.context + 1, samples);
     }
-    return windows;
+    return samples;
   }
 
   void go_on(Gpt& gpt, const Resumed& from) {
     // By names: in which units the tensors lie is the adapter's affair, and has changed before.
     gpt.runner().restore(from.checkpoint, false, gpt.tensors());
-    read_ = from.state.windows;
+    read_ = from.state.samples;
     saved_ = gpt.runner().applied_steps();
     if (job_.rank() != 0) {
       return;
@@ -314,10 +314,10 @@ class Training {
     const auto begin = std::chrono::steady_clock::now();
     double loss = 0;
     for (uint32_t k = 0; k < options_.accumulation; ++k) {
-      loss += gpt.train(windows_of(k)) / options_.accumulation;
+      loss += gpt.train(samples_of(k)) / options_.accumulation;
     }
     const paro_step_report report = gpt.step();
-    read_ += windows_of_step();
+    read_ += samples_of_step();
     std::array<double, 3> means{loss,
                                 static_cast<double>(report.compute_ns) * 1e-9,
                                 static_cast<double>(report.wait_ns) * 1e-9};
@@ -330,7 +330,7 @@ class Training {
     line.compute_s = means[1];
     line.exposed_s = means[2];
     line.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    line.tokens = static_cast<double>(windows_of_step()) * options_.shape.context;
+    line.tokens = static_cast<double>(samples_of_step()) * options_.shape.context;
     line.strategy = gpt.runner().strategy();
     return line;
   }
@@ -386,7 +386,7 @@ class Training {
       return;
     }
     std::vector<int64_t> prompt;
-    text_.append_window(
+    text_.append_sample(
         options_.shape.seed, ~uint64_t{0}, std::min(kPromptBytes, options_.shape.context), prompt);
     const std::string begin(prompt.begin(), prompt.end());
     const std::string rest = gpt.continued(job_, begin, options_.sample, options_.shape.seed);

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "bootstrap/rendezvous/rendezvous.hpp"
 #include "cli/host/doctor_gpus.hpp"
 #include "cli/host/gather_all.hpp"
@@ -158,7 +158,7 @@ void print_table(const Communicator& communicator,
              via(communicator, rows[i]) + (remark.empty() ? "" : "  <- " + remark)});
   }
   std::fputs(aligned(columns).c_str(), stdout);
-  std::fputs(to_text(gpus).c_str(), stdout);
+  std::fputs(to_string(gpus).c_str(), stdout);
   std::printf("result: %s\n", message_text(diagnosis.result).c_str());
 }
 
@@ -213,7 +213,7 @@ int doctor_command(int argc, const char* const* argv) {
       "and measures the copies of the GPUs that its ranks see, where there are any.\n"
       "Start it on every rank, as you start the job: horing run -n 4x4 -- horing doctor, or under\n"
       "torchrun, srun or mpirun. MB/s is payload received, all links of a kind busy at once;\n"
-      "inside a group the best of five streams, which on a busy machine still depends on its\n"
+      "inside a group the best of five probes, which on a busy machine still depends on its\n"
       "processors. Exit status 0: healthy, 1: slow links, interfaces that are down, GPUs that\n"
       "fail, or an error; 2: bad arguments.",
       "horing doctor"};

@@ -28,7 +28,7 @@ void write_text(const std::string& text, std::array<char, kBytes>& into) {
 
 // What a peer sent may lack its zero.
 template <size_t kBytes>
-std::string text_of(const std::array<char, kBytes>& text) {
+std::string as_string(const std::array<char, kBytes>& text) {
   return {text.data(), ::strnlen(text.data(), kBytes)};
 }
 
@@ -53,7 +53,7 @@ std::vector<GpuRow> rows_of(const Gpus& gpus, uint32_t rank) {
 // Each GPU once, of the lowest rank that sees it. UUIDs tell GPUs of all hosts apart.
 std::vector<GpuRow> each_once(std::vector<GpuRow> rows) {
   std::set<std::string> seen;
-  std::erase_if(rows, [&](const GpuRow& row) { return !seen.insert(text_of(row.uuid)).second; });
+  std::erase_if(rows, [&](const GpuRow& row) { return !seen.insert(as_string(row.uuid)).second; });
   return rows;
 }
 
@@ -128,17 +128,17 @@ std::string facts_table(const GpuFindings& findings) {
                               {"driver", true, {}},
                               {"NIC", true, {}}};
   for (const GpuRow& gpu : findings.gpus) {
-    const std::string nic = text_of(gpu.interface);
+    const std::string nic = as_string(gpu.interface);
     add_row(columns,
             {findings.host_of_rank.at(gpu.rank),
              std::to_string(gpu.rank),
              std::to_string(gpu.number),
-             text_of(gpu.name),
+             as_string(gpu.name),
              gib_text(gpu.memory_bytes),
-             text_of(gpu.pci),
+             as_string(gpu.pci),
              gpu.numa_node < 0 ? "?" : std::to_string(gpu.numa_node),
-             text_of(gpu.driver),
-             nic.empty() ? "none" : nic + " (" + text_of(gpu.nearness) + ")"});
+             as_string(gpu.driver),
+             nic.empty() ? "none" : nic + " (" + as_string(gpu.nearness) + ")"});
   }
   return aligned(columns);
 }
@@ -215,7 +215,7 @@ Result<GpuFindings> examine_gpus(Communicator& communicator) {
 std::string failures_of(const GpuFindings& findings) {
   std::string text;
   for (const GpuRow& gpu : findings.gpus) {
-    if (const std::string failure = text_of(gpu.failure); !failure.empty()) {
+    if (const std::string failure = as_string(gpu.failure); !failure.empty()) {
       text += fmt::format("{}GPU {} of rank {} ({}): {}",
                           text.empty() ? "GPUs fail: " : "; ",
                           gpu.number,
@@ -227,7 +227,7 @@ std::string failures_of(const GpuFindings& findings) {
   return text;
 }
 
-std::string to_text(const GpuFindings& findings) {
+std::string to_string(const GpuFindings& findings) {
   if (findings.gpus.empty()) {
     return "GPUs: none: " + findings.why_none + "\n";
   }
@@ -248,15 +248,15 @@ nlohmann::json to_json(const GpuFindings& findings) {
     nlohmann::json device{{"host", findings.host_of_rank.at(gpu.rank)},
                           {"rank", gpu.rank},
                           {"number", gpu.number},
-                          {"name", text_of(gpu.name)},
+                          {"name", as_string(gpu.name)},
                           {"memory_bytes", gpu.memory_bytes},
-                          {"pci", text_of(gpu.pci)},
-                          {"uuid", text_of(gpu.uuid)},
+                          {"pci", as_string(gpu.pci)},
+                          {"uuid", as_string(gpu.uuid)},
                           {"numa_node", gpu.numa_node},
-                          {"interface", text_of(gpu.interface)},
-                          {"nearness", text_of(gpu.nearness)},
-                          {"driver", text_of(gpu.driver)},
-                          {"failure", text_of(gpu.failure)}};
+                          {"interface", as_string(gpu.interface)},
+                          {"nearness", as_string(gpu.nearness)},
+                          {"driver", as_string(gpu.driver)},
+                          {"failure", as_string(gpu.failure)}};
     for (size_t kind = 0; kind < gpu.bytes_per_second.size(); ++kind) {
       device["bytes_per_second"][std::string(to_string(static_cast<CopyKind>(kind)))] =
           gpu.bytes_per_second.at(kind);

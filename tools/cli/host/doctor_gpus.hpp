@@ -49,7 +49,7 @@ struct GpuFindings {
 
 // One line about GPUs that could not be measured; "" where there are none.
 [[nodiscard]] std::string failures_of(const GpuFindings& findings);
-[[nodiscard]] std::string to_text(const GpuFindings& findings);
+[[nodiscard]] std::string to_string(const GpuFindings& findings);
 [[nodiscard]] nlohmann::json to_json(const GpuFindings& findings);
 
 }  // namespace ho

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/env.hpp"
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 
 namespace ho {
 namespace {
@@ -21,13 +21,13 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-std::string shown_value(const env::Variable& variable) {
+std::string value_text(const env::Variable& variable) {
   const std::optional<std::string> value = env::text_if_set(variable);
   if (!value.has_value()) {
     return variable.default_value.empty() ? "(unset)" : std::string(variable.default_value);
   }
   // The job's secret stays one.
-  return variable.name == env::kJobKey.name ? "(set)" : shown(*value);
+  return variable.name == env::kJobKey.name ? "(set)" : escaped(*value);
 }
 
 void print_markdown() {
@@ -51,7 +51,7 @@ void print_markdown() {
                 std::string(variable.name).c_str(),
                 default_value.c_str(),
                 env::takes(variable).c_str(),
-                variable.must_agree ? "yes" : "",
+                variable.must_match ? "yes" : "",
                 replaced(std::string(variable.meaning), "|", "\\|").c_str());
   }
 }
@@ -63,10 +63,10 @@ void print_table() {
     const std::string takes = env::takes(variable);
     std::printf("%s = %s\n    default %s%s%s\n    %s\n",
                 std::string(variable.name).c_str(),
-                shown_value(variable).c_str(),
+                value_text(variable).c_str(),
                 std::string(default_value).c_str(),
                 takes.empty() ? "" : ("; takes " + takes).c_str(),
-                variable.must_agree ? "; the same on all ranks" : "",
+                variable.must_match ? "; the same on all ranks" : "",
                 std::string(variable.meaning).c_str());
     const Status status = env::check_value(variable);
     if (!status.ok()) {
@@ -78,10 +78,10 @@ void print_table() {
 // A misspelt name does nothing, and nothing else reports it.
 void print_unknown() {
   for (const std::string& name : env::unknown_names("HORING_")) {
-    std::printf("%s is set and is no variable of libhoring: misspelt?\n", shown(name).c_str());
+    std::printf("%s is set and is no variable of libhoring: misspelt?\n", escaped(name).c_str());
   }
   for (const std::string& name : env::unknown_names("PARO_")) {
-    std::printf("%s is set; libparo reads no variables\n", shown(name).c_str());
+    std::printf("%s is set; libparo reads no variables\n", escaped(name).c_str());
   }
 }
 

@@ -34,7 +34,7 @@ struct Bench {
 };
 
 // A copy on the bench's stream of the same place in the list.
-struct Lane {
+struct Copy {
   void* to;
   const void* from;
 };
@@ -103,35 +103,35 @@ class Measurement {
   }
 
  private:
-  Status add(Bench& bench, CopyKind kind, const std::vector<Lane>& lanes, int peer = -1) {
+  Status add(Bench& bench, CopyKind kind, const std::vector<Copy>& copies, int peer = -1) {
     HORING_ASSIGN(const auto current, CurrentContext::enter(*bench.device));
-    HORING_TRY(time(bench, lanes).status());  // the first touches pages and wakes clocks
+    HORING_TRY(time(bench, copies).status());  // the first touches pages and wakes clocks
     std::vector<double> seconds;
     for (int i = 0; i < limits_.timings; ++i) {
-      HORING_ASSIGN(const double once, time(bench, lanes));
+      HORING_ASSIGN(const double once, time(bench, copies));
       seconds.push_back(once);
     }
     const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
     std::nth_element(seconds.begin(), middle, seconds.end());
     const auto bytes =
-        static_cast<double>(limits_.bytes) * kCopiesOfTiming * static_cast<double>(lanes.size());
+        static_cast<double>(limits_.bytes) * kCopiesOfTiming * static_cast<double>(copies.size());
     result_.rates.push_back({kind, bench.device->ordinal(), peer, bytes / std::max(*middle, 1e-9)});
     return {};
   }
 
   // The context is current.
-  Result<double> time(Bench& bench, const std::vector<Lane>& lanes) {
+  Result<double> time(Bench& bench, const std::vector<Copy>& copies) {
     HORING_TRY(check_time(bench));
     const auto start = Clock::now();
     for (int copy = 0; copy < kCopiesOfTiming; ++copy) {
-      for (size_t i = 0; i < lanes.size(); ++i) {
-        HORING_TRY(bench.streams[i].copy(lanes[i].to, lanes[i].from, limits_.bytes));
+      for (size_t i = 0; i < copies.size(); ++i) {
+        HORING_TRY(bench.streams[i].copy(copies[i].to, copies[i].from, limits_.bytes));
       }
     }
-    for (size_t i = 0; i < lanes.size(); ++i) {
+    for (size_t i = 0; i < copies.size(); ++i) {
       HORING_TRY(bench.events[i].record(bench.streams[i].handle()));
     }
-    for (size_t i = 0; i < lanes.size();) {
+    for (size_t i = 0; i < copies.size();) {
       HORING_ASSIGN(const bool passed, bench.events[i].passed());
       if (passed) {
         ++i;

@@ -31,17 +31,17 @@ Result<std::vector<device::DeviceFacts>> all_facts(const device::Driver& driver)
   return all;
 }
 
-const GpuDevice* place_of(const Topology& topology, const device::DeviceFacts& facts) {
+const GpuDevice* device_of(const Topology& topology, const device::DeviceFacts& facts) {
   const auto found =
       std::ranges::find(topology.gpus, facts.pci_bus_id, [](const auto& gpu) { return gpu.pci; });
   return found == topology.gpus.end() ? nullptr : &*found;
 }
 
-std::string nearness(const GpuDevice* place, Distance distance) {
+std::string nearness(const GpuDevice* location, Distance distance) {
   // Without a path, how far a NIC is says nothing about the GPU.
-  return place == nullptr || place->pci_path.empty() || distance == kUnknownPlace
+  return location == nullptr || location->pci_path.empty() || distance == kUnknownDistance
              ? "any: no PCI path known"
-             : describe_distance(distance);
+             : distance_text(distance);
 }
 
 // As a job with a rank for each of the GPUs gets them.
@@ -58,7 +58,7 @@ void assign_nics(const Topology& topology, const InterfaceFilter& filter, std::v
     const AssignedNic& nic = assignment->nic_of_rank[i];
     gpus[i].interface = nic.name;
     gpus[i].nearness =
-        nic.name.empty() ? "" : nearness(place_of(topology, gpus[i].facts), nic.distance);
+        nic.name.empty() ? "" : nearness(device_of(topology, gpus[i].facts), nic.distance);
   }
 }
 
@@ -81,8 +81,8 @@ Gpus find_gpus(const Result<const device::Driver*>& driver,
   const std::string module = module_version();
   gpus.driver = module + (module.empty() ? "CUDA " : ", CUDA ") + (version.ok() ? *version : "?");
   for (const device::DeviceFacts& each : *facts) {
-    const GpuDevice* const place = place_of(topology, each);
-    gpus.list.push_back({each, place == nullptr ? -1 : place->numa_node, {}, {}});
+    const GpuDevice* const location = device_of(topology, each);
+    gpus.list.push_back({each, location == nullptr ? -1 : location->numa_node, {}, {}});
   }
   if (gpus.list.empty()) {
     gpus.why_none = "the driver (" + gpus.driver +
@@ -97,7 +97,7 @@ std::string gib_text(size_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / static_cast<double>(size_t{1} << 30U));
 }
 
-std::string describe(const Gpu& gpu) {
+std::string to_string(const Gpu& gpu) {
   return fmt::format(
       "{}, {} GiB, {}, NUMA {}, {}",
       gpu.facts.name,

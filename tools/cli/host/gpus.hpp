@@ -33,7 +33,7 @@ struct Gpus {
                              const InterfaceFilter& filter);
 
 // "NVIDIA H100 80GB HBM3, 79.6 GiB, 0000:3b:00.0, NUMA 0, NIC eth2 (same PCIe switch)"
-[[nodiscard]] std::string describe(const Gpu& gpu);
+[[nodiscard]] std::string to_string(const Gpu& gpu);
 [[nodiscard]] std::string gib_text(size_t bytes);  // "79.6"
 
 // Which of the GPUs the rank of this process would take, by the launcher's local rank.

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/env.hpp"
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/host/gpus.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "topo/assign.hpp"
@@ -34,7 +34,7 @@ struct TopoOptions {
 struct View {
   Topology topology;
   std::vector<InterfaceDecision> decisions;
-  std::vector<RankPlace> places;
+  std::vector<RankLocation> locations;
   Assignment assignment;
   uint32_t network_rails = 0;  // of a job on several such hosts
   // Of this host only, not of a file or description.
@@ -78,11 +78,11 @@ Result<View> look(const TopoOptions& options) {
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
   const auto gpus = static_cast<uint32_t>(topology.gpus.size());
   const uint32_t ranks = options.ranks > 0 ? options.ranks : gpus > 0 ? gpus : kRanksWithoutGpus;
-  std::vector<RankPlace> places;
+  std::vector<RankLocation> locations;
   std::vector<RankInfo> infos;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    places.push_back(place_of_rank(topology, {}, rank));
-    infos.push_back(make_rank_info(topology, filter, places.back()));
+    locations.push_back(location_of_rank(topology, {}, rank));
+    infos.push_back(make_rank_info(topology, filter, locations.back()));
   }
   HORING_ASSIGN(const uint64_t wanted, env::number(env::kRails));
   const auto rails = static_cast<uint32_t>(std::min<uint64_t>(wanted, ranks));
@@ -90,7 +90,7 @@ Result<View> look(const TopoOptions& options) {
   const uint32_t network_rails = rails_among_such_hosts(topology, assignment, rails);
   View view{std::move(topology),
             {},
-            std::move(places),
+            std::move(locations),
             std::move(assignment),
             network_rails,
             std::nullopt,
@@ -161,7 +161,7 @@ void print_gpus(const View& view) {
   }
   std::printf("GPUs (driver %s)\n", view.gpus->driver.c_str());
   for (const Gpu& gpu : view.gpus->list) {
-    std::printf("  GPU %d: %s\n", gpu.facts.ordinal, describe(gpu).c_str());
+    std::printf("  GPU %d: %s\n", gpu.facts.ordinal, to_string(gpu).c_str());
   }
   if (view.taken_gpu) {
     std::printf("  %s\n", view.taken_gpu->text.c_str());
@@ -196,7 +196,7 @@ std::string rank_text(const View& view, uint32_t rank) {
   if (nic.name.empty()) {
     return text + "no NIC";
   }
-  return text + nic.name + " " + nic.address + " (" + describe_distance(nic.distance) + ", " +
+  return text + nic.name + " " + nic.address + " (" + distance_text(nic.distance) + ", " +
          (nic.sharers == 1 ? "its own" : "shared by " + std::to_string(nic.sharers) + " ranks") +
          ")";
 }
@@ -212,7 +212,7 @@ void print_ranks(const View& view) {
   const Assignment& assignment = view.assignment;
   std::printf("with %u ranks on this host\n", assignment.map.world_size());
   for (uint32_t rank = 0; rank < assignment.map.world_size(); ++rank) {
-    const std::string& gpu = view.places[rank].gpu_pci;
+    const std::string& gpu = view.locations[rank].gpu_pci;
     std::printf(
         "  %s%s%s\n", rank_text(view, rank).c_str(), gpu.empty() ? "" : ", GPU ", gpu.c_str());
   }
@@ -273,9 +273,9 @@ nlohmann::ordered_json ranks_json(const View& view) {
                     {"rail", rail ? static_cast<int64_t>(rail->value()) : -1},
                     {"interface", nic.name},
                     {"address", nic.address},
-                    {"distance", nic.name.empty() ? "" : describe_distance(nic.distance)},
+                    {"distance", nic.name.empty() ? "" : distance_text(nic.distance)},
                     {"sharers", nic.name.empty() ? 0 : nic.sharers},
-                    {"gpu", view.places[rank].gpu_pci}});
+                    {"gpu", view.locations[rank].gpu_pci}});
   }
   return list;
 }

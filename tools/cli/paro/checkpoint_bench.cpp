@@ -28,7 +28,7 @@ using checkpoint::SaveFrom;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kTimeoutMs = 10ULL * 60 * 1000;
-constexpr size_t kStreamBlock = size_t{1} << 20;  // dd's bs=1M
+constexpr size_t kWriteBlock = size_t{1} << 20;  // dd's bs=1M
 constexpr const char* kBench = "paro checkpoint bench";
 constexpr uint64_t kModelUnits = 5;
 
@@ -38,11 +38,11 @@ double seconds_since(Clock::time_point start) {
 
 // What every round measured, in seconds.
 struct Measured {
-  std::vector<double> save;       // all ranks, until it is published
-  std::vector<double> stream;     // one process: write and fsync
-  std::vector<double> step;       // without a save
-  std::vector<double> with_save;  // the same with one in the background
-  uint64_t bytes = 0;             // of a checkpoint, all ranks
+  std::vector<double> save;         // all ranks, until it is published
+  std::vector<double> plain_write;  // one process: write and fsync
+  std::vector<double> step;         // without a save
+  std::vector<double> with_save;    // the same with one in the background
+  uint64_t bytes = 0;               // of a checkpoint, all ranks
 
   [[nodiscard]] static std::vector<double> ratios(const std::vector<double>& above,
                                                   const std::vector<double>& below) {
@@ -100,7 +100,7 @@ class Bench {
             measured.save.push_back(save());
             break;
           case 1:
-            measured.stream.push_back(stream(bytes_));
+            measured.plain_write.push_back(write_whole(bytes_));
             break;
           case 2:
             measured.step.push_back(train(false));
@@ -166,11 +166,11 @@ class Bench {
   }
 
   // As dd bs=1M conv=fsync does.
-  double stream(uint64_t bytes) {
+  double write_whole(uint64_t bytes) {
     const Path path = folder_ / "stream";
     if (block_.empty()) {
       std::mt19937_64 random(1);
-      block_.resize(kStreamBlock);
+      block_.resize(kWriteBlock);
       for (std::byte& byte : block_) {
         byte = static_cast<std::byte>(random());
       }
@@ -179,7 +179,7 @@ class Bench {
       const auto write = [&]() -> ho::Status {
         HORING_ASSIGN(checkpoint::File file, checkpoint::File::create(path));
         for (uint64_t left = bytes; left > 0;) {
-          const size_t now = std::min<uint64_t>(left, kStreamBlock);
+          const size_t now = std::min<uint64_t>(left, kWriteBlock);
           HORING_TRY(file.append(std::span(block_).first(now)));
           left -= now;
         }
@@ -251,8 +251,11 @@ std::vector<double> in_ms(std::vector<double> seconds) {
   return seconds;
 }
 
-std::string text_of(const BenchOptions& options, const Measured& measured, int ranks, double load) {
-  const auto saving = Measured::ratios(measured.stream, measured.save);
+std::string bench_text(const BenchOptions& options,
+                       const Measured& measured,
+                       int ranks,
+                       double load) {
+  const auto saving = Measured::ratios(measured.plain_write, measured.save);
   const auto training = Measured::ratios(measured.with_save, measured.step);
   std::vector<ho::Column> columns{{"",
                                    true,
@@ -265,7 +268,7 @@ std::string text_of(const BenchOptions& options, const Measured& measured, int r
                                   {"median (least to most)",
                                    true,
                                    {spread(rates(measured.save, measured.bytes), 0),
-                                    spread(rates(measured.stream, measured.bytes), 0),
+                                    spread(rates(measured.plain_write, measured.bytes), 0),
                                     spread(saving, 3),
                                     spread(in_ms(measured.step), 1),
                                     spread(in_ms(measured.with_save), 1),
@@ -285,10 +288,11 @@ std::string json_of(const BenchOptions& options, const Measured& measured, int r
              {"steps", options.steps},
              {"load", load},
              {"save_s", measured.save},
-             {"stream_s", measured.stream},
+             {"stream_s", measured.plain_write},
              {"step_s", measured.step},
              {"step_with_save_s", measured.with_save},
-             {"save_over_stream", ho::median(Measured::ratios(measured.stream, measured.save))},
+             {"save_over_stream",
+              ho::median(Measured::ratios(measured.plain_write, measured.save))},
              {"step_ratio", ho::median(Measured::ratios(measured.with_save, measured.step))}}
              .dump(1) +
          "\n";
@@ -309,7 +313,7 @@ int checkpoint_bench(const BenchOptions& options) {
     if (job.rank() == 0) {
       double load = 0;
       static_cast<void>(::getloadavg(&load, 1));
-      std::fputs(text_of(options, measured, job.world_size(), load).c_str(), stdout);
+      std::fputs(bench_text(options, measured, job.world_size(), load).c_str(), stdout);
       const std::string json = json_of(options, measured, job.world_size(), load);
       status = ho::write_file(kBench, "--json", options.json, json) ? 0 : 1;
     }

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <string>
 
+#include "base/escaped.hpp"
 #include "base/quantity.hpp"
-#include "base/shown.hpp"
 #include "checkpoint/export.hpp"
 #include "checkpoint/reader.hpp"
 #include "checkpoint/store.hpp"
@@ -38,7 +38,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
   ~ProgressLine() {
-    if (shown_) {
+    if (drawn_) {
       std::fputs("\r\x1b[K", stderr);
     }
   }
@@ -48,7 +48,7 @@ class ProgressLine {
       return;
     }
     next_ = now + std::chrono::milliseconds(200);
-    shown_ = true;
+    drawn_ = true;
     const auto percent = 100.0 * static_cast<double>(done) / static_cast<double>(all);
     std::fprintf(stderr,
                  "\r\x1b[K%s: %3.0f %% of %s",
@@ -61,7 +61,7 @@ class ProgressLine {
   using Clock = std::chrono::steady_clock;
   std::string what_;
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  bool shown_ = false;
+  bool drawn_ = false;
   Clock::time_point next_ = Clock::now() + std::chrono::seconds(2);
 };
 
@@ -177,11 +177,11 @@ int checkpoint_command(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
     if (measuring->parsed()) {
-      const auto given = parse_strategy(strategy);
-      if (!given.ok()) {
-        throw CLI::ValidationError("--strategy: " + given.status().message());
+      const auto input = parse_strategy(strategy);
+      if (!input.ok()) {
+        throw CLI::ValidationError("--strategy: " + input.status().message());
       }
-      bench.strategy = *given;
+      bench.strategy = *input;
     }
   } catch (const CLI::ParseError& error) {
     return ho::exit_after(app, error);

@@ -35,7 +35,7 @@ Totals totals_of(const Manifest& manifest) {
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + checkpoint::shown(name);
+    text += (text.empty() ? "" : ", ") + checkpoint::escaped(name);
   }
   return text;
 }
@@ -55,7 +55,7 @@ std::string units_text(const Manifest& manifest) {
     const UnitShape& unit = manifest.units[u];
     ho::add_row(columns,
                 {std::to_string(u),
-                 checkpoint::shown(unit.name),
+                 checkpoint::escaped(unit.name),
                  std::to_string(unit.trained),
                  std::to_string(unit.frozen)});
   }
@@ -66,7 +66,7 @@ std::string tensors_text(const Manifest& manifest) {
   std::vector<ho::Column> columns{{"tensor", true, {}}, {"shape", true, {}}, {"place", true, {}}};
   for (const checkpoint::NamedTensor& tensor : manifest.tensors) {
     ho::add_row(columns,
-                {checkpoint::shown(tensor.name),
+                {checkpoint::escaped(tensor.name),
                  shape_text(tensor.shape),
                  "unit " + std::to_string(tensor.unit) + (tensor.frozen ? ", frozen" : "") +
                      ", from " + std::to_string(tensor.first_element)});
@@ -81,9 +81,9 @@ std::string checkpoint_text(const std::string& path, const Manifest& manifest) {
   std::string text = "checkpoint  " + path + "\n";
   text += "step        " + std::to_string(manifest.step) + "\n";
   text += "saved by    " + std::to_string(manifest.files.size()) + " ranks with " +
-          checkpoint::shown(manifest.strategy) + " (any other number and strategy can load it)\n";
+          checkpoint::escaped(manifest.strategy) + " (any other number and strategy can load it)\n";
   text += "states      " + joined(manifest.states) + " of " +
-          checkpoint::shown(manifest.optimizer) + ", fp32; frozen parameters " +
+          checkpoint::escaped(manifest.optimizer) + ", fp32; frozen parameters " +
           std::string(checkpoint::tensor_type_name(manifest.frozen_dtype)) + "\n";
   text += "parameters  " + std::to_string(totals.trained) + " trained, " +
           std::to_string(totals.frozen) + " frozen\n";

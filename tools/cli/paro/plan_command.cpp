@@ -5,7 +5,7 @@
 #include <horing/communicator.hpp>
 #include <utility>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/paro/job/measure.hpp"
 #include "cli/paro/plan_options.hpp"
 #include "cli/paro/report.hpp"

@@ -26,9 +26,9 @@ int strategies_command(int argc, const char* const* argv) {
   for (const Strategy& strategy : all_strategies()) {
     ho::add_row(columns,
                 {letters(strategy),
-                 std::string(describe(strategy.parameters)),
-                 std::string(describe(strategy.gradients)),
-                 std::string(describe(strategy.optimizer)),
+                 std::string(to_string(strategy.parameters)),
+                 std::string(to_string(strategy.gradients)),
+                 std::string(to_string(strategy.optimizer)),
                  known_as_text(strategy)});
   }
   std::fputs(ho::aligned(columns).c_str(), stdout);

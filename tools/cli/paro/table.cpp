@@ -26,9 +26,9 @@ Unit time_unit(double largest) {
 }
 
 // Columns stay readable where the cluster that is asked about cannot be meant.
-std::string shown(double value, int digits) {
-  constexpr double kMaxShown = 1e9;
-  return std::abs(value) < kMaxShown ? ho::fixed(value, digits) : fmt::format("{:.2e}", value);
+std::string to_string(double value, int digits) {
+  constexpr double kMaxText = 1e9;
+  return std::abs(value) < kMaxText ? ho::fixed(value, digits) : fmt::format("{:.2e}", value);
 }
 
 std::string rate_text(double bytes_per_s) {
@@ -136,14 +136,14 @@ class Table {
   template <typename Value>
   void add_bytes(const char* head, Value value) {
     add(head, false, [&](const StrategyFigures& row) {
-      return shown(value(row.memory) / memory_.size, 2);
+      return to_string(value(row.memory) / memory_.size, 2);
     });
   }
 
   template <typename Value>
   void add_seconds(const char* head, Value value) {
     add(head, false, [&](const StrategyFigures& row) {
-      return shown(value(row.time) / time_.size, 3);
+      return to_string(value(row.time) / time_.size, 3);
     });
   }
 
@@ -158,7 +158,8 @@ class Table {
     add("fits", false, [&](const StrategyFigures& row) {
       return row.fits()
                  ? "yes"
-                 : fmt::format("-{} {}", shown(row.missing_bytes / memory_.size, 2), memory_.name);
+                 : fmt::format(
+                       "-{} {}", to_string(row.missing_bytes / memory_.size, 2), memory_.name);
     });
   }
 
@@ -186,11 +187,13 @@ class Table {
     };
     if (options.prices->per_rank_hour > 0 || options.prices->per_kwh > 0) {
       add("cost/Mtoken", false, [&](const StrategyFigures& row) {
-        return shown(cost(row).money, 4);
+        return to_string(cost(row).money, 4);
       });
     }
     if (options.prices->watts_per_rank > 0) {
-      add("kWh/Mtoken", false, [&](const StrategyFigures& row) { return shown(cost(row).kwh, 4); });
+      add("kWh/Mtoken", false, [&](const StrategyFigures& row) {
+        return to_string(cost(row).kwh, 4);
+      });
     }
   }
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/paro/job/measure.hpp"
 #include "cli/paro/train_options.hpp"
 #include "cli/paro/trial.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/plan/window_request.hpp"
 #include "core/rail/window_plan.hpp"
 #include "group/group_map.hpp"
@@ -84,10 +84,8 @@ Result<BuiltForShow> build_window(const PlanArguments& arguments) {
   }
   HORING_ASSIGN(plugin::rail::WindowPlan plan,
                 plugin::rail::window_plan({request.window}, request.wanted_piece_bytes));
-  return BuiltForShow{std::move(plan.map),
-                      std::move(plan.whole),
-                      GlobalRank(arguments.rank),
-                      describe_window(request)};
+  return BuiltForShow{
+      std::move(plan.map), std::move(plan.whole), GlobalRank(arguments.rank), to_string(request)};
 }
 
 Result<BuiltForShow> build(const PlanArguments& arguments) {

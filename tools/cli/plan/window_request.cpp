@@ -135,7 +135,7 @@ Result<WindowRequest> window_request(const WindowOptions& options, Collective co
   return request;
 }
 
-std::string describe_window(const WindowRequest& request) {
+std::string to_string(const WindowRequest& request) {
   const Window& window = request.window;
   std::string text = "window of a rail under NCCL: " + std::to_string(window.byte_count) +
                      " bytes, " + std::to_string(window.members) + " members\n";

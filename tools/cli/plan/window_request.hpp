@@ -32,6 +32,6 @@ struct WindowRequest {
                                                    Collective collective);
 
 // What lies where in the window, a line per block, for people.
-[[nodiscard]] std::string describe_window(const WindowRequest& request);
+[[nodiscard]] std::string to_string(const WindowRequest& request);
 
 }  // namespace ho

@@ -14,7 +14,7 @@ namespace {
 constexpr nccl_abi::Version kFirstPerFunction{2, 24, 0};
 
 struct Function {
-  const char* shown;
+  const char* printed;
   const char* in_settings;
   std::vector<std::string_view> algorithms;        // that go through CollNet
   std::vector<std::string_view> without_nvswitch;  // that NCCL can take on such nodes
@@ -74,7 +74,7 @@ std::vector<std::string> unknown_words(const std::string& setting,
   return unknown;
 }
 
-constexpr size_t kShownBytes = 40;
+constexpr size_t kMaxTextBytes = 40;
 // Of all releases: an algorithm that one does not have yet is no misspelling.
 constexpr std::array<std::string_view, 7> kAlgorithms{
     "tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
@@ -119,7 +119,7 @@ NcclFilter nccl_filter(const nccl_abi::Release& release, const NcclVariables& va
       const auto known = algorithms ? std::span<const std::string_view>(kAlgorithms)
                                     : std::span<const std::string_view>(kProtocols);
       for (const std::string& word : unknown_words(*value, known)) {
-        append(filter.unknown, "'" + printable(word, kShownBytes) + "' in " + name, ", ");
+        append(filter.unknown, "'" + printable(word, kMaxTextBytes) + "' in " + name, ", ");
       }
     }
   }
@@ -136,10 +136,10 @@ NcclFilter nccl_filter(const nccl_abi::Release& release, const NcclVariables& va
     };
     if (any &&
         std::none_of(function.without_nvswitch.begin(), function.without_nvswitch.end(), leaves)) {
-      append(filter.need_nvswitch, function.shown, ", ");
+      append(filter.need_nvswitch, function.printed, ", ");
     }
     if (any && setting_leaves(protocols, per_function, function.in_settings, "simple")) {
-      append(filter.with_coll_net, function.shown, ", ");
+      append(filter.with_coll_net, function.printed, ", ");
     }
   }
   return filter;

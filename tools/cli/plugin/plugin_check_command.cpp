@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/env.hpp"
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/plugin/plugin_report.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "cli/subcommands/own_plugin.hpp"
@@ -156,7 +156,7 @@ int plugin_check_command(int argc, const char* const* argv) {
   // What the plugin logs is in the report, so its own lines on stderr would repeat it.
   ::setenv(std::string(env::kLogLevel.name).c_str(), "off", 0);
   const PluginReport report = make_report(options, *judged);
-  std::fputs((options.json ? to_json(report) + "\n" : to_text(report)).c_str(), stdout);
+  std::fputs((options.json ? to_json(report) + "\n" : to_string(report)).c_str(), stdout);
   return report.problems.empty() ? 0 : kProblems;
 }
 

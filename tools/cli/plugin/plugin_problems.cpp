@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/plugin/nccl_filter.hpp"
 
 namespace ho {

@@ -99,7 +99,7 @@ std::vector<PluginProblem> problems_of_probe(const Findings& findings, const Pro
   return problems;
 }
 
-std::string to_text(const PluginReport& report) {
+std::string to_string(const PluginReport& report) {
   std::string text = report.judged + "\n\n" + releases_text(report) + "\n";
   if (report.findings.net() != nullptr && report.findings.net()->ours()) {
     text += "loaded " + report.findings.net()->file->path + "\n" + devices_text(report);

@@ -23,7 +23,7 @@ struct PluginReport {
 [[nodiscard]] std::vector<PluginProblem> problems_of_probe(const Findings& findings,
                                                            const ProbedPlugin& probed);
 
-[[nodiscard]] std::string to_text(const PluginReport& report);
+[[nodiscard]] std::string to_string(const PluginReport& report);
 [[nodiscard]] std::string to_json(const PluginReport& report);
 
 }  // namespace ho

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/plugin/tune_options.hpp"
 #include "cli/plugin/tune_report.hpp"
 #include "core/tuner/tuning_file.hpp"
@@ -32,7 +32,7 @@ int tune_command(int argc, const char* const* argv) {
   if (!report.ok()) {
     return fail(report.status());
   }
-  std::fputs((options.json ? to_json(*report) + "\n" : to_text(*report)).c_str(), stdout);
+  std::fputs((options.json ? to_json(*report) + "\n" : to_string(*report)).c_str(), stdout);
   return 0;
 }
 

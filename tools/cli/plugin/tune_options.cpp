@@ -7,8 +7,8 @@
 #include <functional>
 
 #include "base/env.hpp"
+#include "base/escaped.hpp"
 #include "base/quantity.hpp"
-#include "base/shown.hpp"
 #include "cli/plugin/nccl_filter.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "core/tuner/cost_table.hpp"
@@ -112,10 +112,10 @@ Status take_environment(const CLI::App& app, TuneOptions& options) {
   HORING_TRY(stand_in(
       app, "--nics", env::kTunerNics, options, [&](uint32_t number) { options.nics = number; }));
   // As in the tuner, rings are as fast as the NIC where nothing else is given.
-  const bool rail_given = app.count("--rail-mbps") > 0;
+  const bool has_rail_rate = app.count("--rail-mbps") > 0;
   HORING_TRY(stand_in(app, "--nic-mbps", env::kTunerNicMbps, options, [&](uint32_t number) {
     options.nic_mbps = number;
-    options.rail_mbps = rail_given ? options.rail_mbps : number;
+    options.rail_mbps = has_rail_rate ? options.rail_mbps : number;
   }));
   HORING_TRY(stand_in(app, "--rail-mbps", env::kTunerRailMbps, options, [&](uint32_t number) {
     options.rail_mbps = number;
@@ -208,8 +208,8 @@ Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv) {
   return {options, std::nullopt};
 }
 
-plugin::AgreedInputs inputs_of(const TuneOptions& options) {
-  plugin::AgreedInputs inputs;
+plugin::CommonInputs inputs_of(const TuneOptions& options) {
+  plugin::CommonInputs inputs;
   inputs.node_count = options.nodes;
   inputs.rank_count = options.nodes * options.ranks_per_node;
   inputs.least_local_ranks = options.ranks_per_node;
@@ -245,7 +245,7 @@ bool nccl_settings_leave(const TuneOptions& options,
 namespace {
 
 Choices before_settings(const TuneOptions& options, plugin::TunedCollective collective) {
-  const plugin::AgreedInputs inputs = inputs_of(options);
+  const plugin::CommonInputs inputs = inputs_of(options);
   Choices allowed = Choices().with(Choice::kRing);
   if (options.nodes < 2) {
     return allowed;

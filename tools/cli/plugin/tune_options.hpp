@@ -44,7 +44,7 @@ struct TuneOptions {
 [[nodiscard]] Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv);
 
 // A communicator of NCCL's with CollNet connected on such nodes.
-[[nodiscard]] plugin::AgreedInputs inputs_of(const TuneOptions& options);
+[[nodiscard]] plugin::CommonInputs inputs_of(const TuneOptions& options);
 // What NCCL would allow there: of every type, with all of NCCL's releases taken together.
 [[nodiscard]] plugin::Choices allowed_by_nccl(const TuneOptions& options,
                                               plugin::TunedCollective collective);

@@ -24,7 +24,7 @@ std::string name(Choice choice) {
 }
 
 // Why an all-gather or reduce-scatter through CollNet takes the bytes that it takes.
-std::string flight_text(const plugin::AgreedInputs& inputs,
+std::string flight_text(const plugin::CommonInputs& inputs,
                         TunedCollective collective,
                         Choice candidate,
                         uint64_t bytes) {
@@ -40,7 +40,7 @@ std::string flight_text(const plugin::AgreedInputs& inputs,
          std::to_string(inputs.node_count) + " blocks in flight";
 }
 
-std::string why(const plugin::AgreedInputs& inputs,
+std::string why(const plugin::CommonInputs& inputs,
                 const plugin::Question& question,
                 const plugin::Costs& costs,
                 const plugin::Decision& decision) {
@@ -87,7 +87,7 @@ std::string why_impossible(const TuneOptions& options, TunedCollective collectiv
   }
 }
 
-struct Asked {
+struct Query {
   const TuneOptions& options;
   const plugin::Tuner& tuner;
   const plugin::TuningFile& file;
@@ -95,19 +95,19 @@ struct Asked {
   Choices allowed;
 };
 
-std::string rule_text(const Asked& asked, uint32_t line) {
-  const auto& rules = asked.file.rules();
+std::string rule_text(const Query& query, uint32_t line) {
+  const auto& rules = query.file.rules();
   const auto rule =
       std::find_if(rules.begin(), rules.end(), [line](const plugin::TuningRule& each) {
         return each.line == line;
       });
-  const std::string where = asked.options.file + ":" + std::to_string(line);
+  const std::string where = query.options.file + ":" + std::to_string(line);
   if (rule == rules.end() || rule->choice == Choice::kDefault || rule->choice == Choice::kOwn ||
-      asked.allowed.has(rule->choice)) {
+      query.allowed.has(rule->choice)) {
     return where;
   }
   return where + " has " + name(rule->choice) + ", which is not possible here (" +
-         why_impossible(asked.options, asked.collective, rule->choice) + ")";
+         why_impossible(query.options, query.collective, rule->choice) + ")";
 }
 
 uint64_t middle(uint64_t first, uint64_t last) {
@@ -115,42 +115,42 @@ uint64_t middle(uint64_t first, uint64_t last) {
   return std::clamp(static_cast<uint64_t>(std::sqrt(product)), first, last);
 }
 
-TuneRow row_of(const Asked& asked, const plugin::ChoiceRange& range, uint64_t end) {
+TuneRow row_of(const Query& query, const plugin::ChoiceRange& range, uint64_t end) {
   TuneRow row;
-  row.first_bytes = std::max(range.first_bytes, asked.options.min_bytes);
-  row.last_bytes = std::min(end, asked.options.max_bytes);
+  row.first_bytes = std::max(range.first_bytes, query.options.min_bytes);
+  row.last_bytes = std::min(end, query.options.max_bytes);
   row.choice = range.choice;
   for (const Choice choice : plugin::kOwnChoices) {
-    row.own = asked.allowed.has(choice) ? row.own.with(choice) : row.own;
+    row.own = query.allowed.has(choice) ? row.own.with(choice) : row.own;
   }
   if (row.choice == Choice::kOwn && row.own == Choices()) {
     row.choice =
         Choice::kDefault;  // where nothing else is allowed the tuner leaves the table alone
   }
   row.timed_bytes = middle(row.first_bytes, row.last_bytes);
-  const plugin::AgreedInputs& inputs = asked.tuner.inputs();
-  const plugin::Question question{asked.collective, row.timed_bytes, false};
+  const plugin::CommonInputs& inputs = query.tuner.inputs();
+  const plugin::Question question{query.collective, row.timed_bytes, false};
   row.costs = modelled_costs(inputs, question);
   for (const Choice choice : plugin::kAlgorithmChoices) {
-    if (!asked.allowed.has(choice)) {
+    if (!query.allowed.has(choice)) {
       row.costs.ns[static_cast<size_t>(choice)] = std::numeric_limits<double>::infinity();
     }
   }
-  row.why = range.line != 0 ? rule_text(asked, range.line)
-            : asked.allowed == Choices()
+  row.why = range.line != 0 ? rule_text(query, range.line)
+            : query.allowed == Choices()
                 ? "NCCL_ALGO and NCCL_PROTO leave nothing: NCCL ends with an error"
-                : why(inputs, question, row.costs, decide(row.costs, asked.allowed));
+                : why(inputs, question, row.costs, decide(row.costs, query.allowed));
   return row;
 }
 
-std::vector<TuneRow> rows_of(const Asked& asked) {
+std::vector<TuneRow> rows_of(const Query& query) {
   std::vector<TuneRow> rows;
   const auto ranges =
-      asked.tuner.ranges(asked.collective, false, allowed_by_nccl(asked.options, asked.collective));
+      query.tuner.ranges(query.collective, false, allowed_by_nccl(query.options, query.collective));
   for (size_t i = 0; i < ranges.size(); ++i) {
     const uint64_t end = i + 1 < ranges.size() ? ranges[i + 1].first_bytes - 1 : UINT64_MAX;
-    if (end >= asked.options.min_bytes && ranges[i].first_bytes <= asked.options.max_bytes) {
-      rows.push_back(row_of(asked, ranges[i], end));
+    if (end >= query.options.min_bytes && ranges[i].first_bytes <= query.options.max_bytes) {
+      rows.push_back(row_of(query, ranges[i], end));
     }
   }
   return rows;
@@ -214,7 +214,7 @@ std::string rows_text(const std::vector<TuneRow>& rows) {
   return aligned(columns, "  ");
 }
 
-std::string inputs_text(const plugin::AgreedInputs& inputs) {
+std::string inputs_text(const plugin::CommonInputs& inputs) {
   const std::string intra = inputs.intra_mbps == 0
                                 ? "no limit inside"
                                 : fmt::format("{:g} Gbit/s inside", inputs.intra_mbps / 1e3);
@@ -264,7 +264,7 @@ Result<TuneReport> tune_report(const TuneOptions& options, const plugin::TuningF
   return report;
 }
 
-std::string to_text(const TuneReport& report) {
+std::string to_string(const TuneReport& report) {
   std::string text = inputs_text(report.inputs);
   for (const std::string& variable : report.from_environment) {
     text += "from the environment: " + variable + "\n";
@@ -277,7 +277,7 @@ std::string to_text(const TuneReport& report) {
 }
 
 std::string to_json(const TuneReport& report) {
-  const plugin::AgreedInputs& inputs = report.inputs;
+  const plugin::CommonInputs& inputs = report.inputs;
   Json json = {{"nodes", inputs.node_count},
                {"ranks_per_node", inputs.most_local_ranks},
                {"nics", inputs.nic_count},

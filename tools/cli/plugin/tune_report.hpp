@@ -21,7 +21,7 @@ struct TuneRow {
 };
 
 struct TuneReport {
-  plugin::AgreedInputs inputs;
+  plugin::CommonInputs inputs;
   std::vector<std::string> from_environment;  // of TuneOptions
   std::array<std::vector<TuneRow>, plugin::kTunedCollectiveCount> rows;
 };
@@ -30,7 +30,7 @@ struct TuneReport {
 [[nodiscard]] Result<TuneReport> tune_report(const TuneOptions& options,
                                              const plugin::TuningFile& file);
 
-[[nodiscard]] std::string to_text(const TuneReport& report);
+[[nodiscard]] std::string to_string(const TuneReport& report);
 [[nodiscard]] std::string to_json(const TuneReport& report);
 
 }  // namespace ho

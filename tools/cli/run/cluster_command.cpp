@@ -46,7 +46,7 @@ int wait_and_pass_signals(pid_t program, SignalQueue& signals) {
 }
 
 // The description as a file that goes with this process: in memory, seen through /proc.
-Result<Fd> describe_in_memory(const Cluster& cluster) {
+Result<Fd> cluster_file(const Cluster& cluster) {
   Fd file(::memfd_create("horing-cluster", MFD_CLOEXEC));
   if (!file.valid() || !write_all(file.get(), to_json(cluster))) {
     return system_error("describing the cluster", errno);
@@ -56,7 +56,7 @@ Result<Fd> describe_in_memory(const Cluster& cluster) {
 
 Result<int> run_beside(const Cluster& cluster, const std::vector<std::string>& command) {
   HORING_ASSIGN(SignalQueue signals, SignalQueue::open());
-  HORING_ASSIGN(const Fd file, describe_in_memory(cluster));
+  HORING_ASSIGN(const Fd file, cluster_file(cluster));
   const std::string path =
       "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get());
   HORING_ASSIGN(const pid_t program, spawn(0, [&] {

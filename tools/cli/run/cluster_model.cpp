@@ -12,7 +12,7 @@ std::string dotted(uint32_t first, uint32_t second, uint32_t last) {
   return std::to_string(first) + "." + std::to_string(second) + ".0." + std::to_string(last);
 }
 
-std::string name_of(const env::Variable& variable) {
+std::string variable_name(const env::Variable& variable) {
   return std::string(variable.name);
 }
 
@@ -176,8 +176,9 @@ std::vector<uint32_t> cpus_of_node(const std::vector<uint32_t>& cpus,
 }
 
 Environment node_environment(const Cluster& cluster, uint32_t node, uint32_t rails, int pace_fd) {
-  Environment result{{name_of(env::kEmulation), std::string(to_string(cluster.emulation))},
-                     {name_of(env::kRailRateMbit), std::to_string(cluster.shape.rail_rate_mbit)}};
+  Environment result{
+      {variable_name(env::kEmulation), std::string(to_string(cluster.emulation))},
+      {variable_name(env::kRailRateMbit), std::to_string(cluster.shape.rail_rate_mbit)}};
   if (cluster.emulation == Emulation::kNamespaces) {
     result.emplace_back(env::kSocketIfname.name, interface_filter(cluster.shape.rails, rails));
     return result;

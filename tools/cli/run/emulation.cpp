@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/run/cluster.hpp"
 #include "cli/run/namespaces.hpp"
 #include "cli/run/probe.hpp"
@@ -14,7 +14,7 @@ void say(std::string_view who, const std::string& text) {
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(who.size()), who.data(), text.c_str());
 }
 
-std::string describe(Emulation emulation, const ClusterOptions& options) {
+std::string emulation_text(Emulation emulation, const ClusterOptions& options) {
   const ClusterShape shape = shape_of(options);
   std::string text = options.sizes->to_string() + " ranks";
   if (shape.rails > 0) {
@@ -75,7 +75,7 @@ Result<int> run_on_cluster(const ClusterOptions& options,
                            const std::function<Result<int>(const Cluster&)>& body) {
   HORING_ASSIGN(const Emulation emulation, choose(options, who));
   if (!options.quiet) {
-    say(who, describe(emulation, options));
+    say(who, emulation_text(emulation, options));
   }
   const ClusterShape shape = shape_of(options);
   if (emulation != Emulation::kNamespaces) {

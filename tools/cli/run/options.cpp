@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "base/env.hpp"
+#include "base/escaped.hpp"
 #include "base/quantity.hpp"
-#include "base/shown.hpp"
 #include "cli/subcommands/exit_status.hpp"
 
 namespace ho {

@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "os/clock.hpp"
 
 namespace ho {
@@ -229,7 +229,7 @@ int replace_process(const std::vector<std::string>& arguments) {
   const int error = errno;
   (void)write_all(
       STDERR_FILENO,
-      "horing: cannot run " + shown(arguments.front()) + ": " + std::strerror(error) + "\n");
+      "horing: cannot run " + escaped(arguments.front()) + ": " + std::strerror(error) + "\n");
   return error == ENOENT ? 127 : 126;
 }
 

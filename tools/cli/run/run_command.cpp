@@ -41,7 +41,7 @@ Result<std::string> read_order_file(const std::string& path) {
   return text.ok() ? std::move(text) : refused(text.status().message());
 }
 
-Result<GroupMap> place(const RunOptions& options) {
+Result<GroupMap> place_ranks(const RunOptions& options) {
   const GroupMap& sizes = *options.cluster.sizes;
   if (options.order == "block" || options.order == "round-robin") {
     return place_block_or_round_robin(sizes, options.order == "round-robin");
@@ -166,13 +166,13 @@ Result<GroupMap> sizes_of(const Cluster& around) {
   return GroupMap::parse(around.sizes);
 }
 
-Result<int> run(const RunOptions& given) {
-  RunOptions options = given;
+Result<int> run(const RunOptions& input) {
+  RunOptions options = input;
   HORING_ASSIGN(const std::optional<Cluster> around, surrounding_cluster());
-  if (around.has_value() && !given.cluster.sizes.has_value()) {
+  if (around.has_value() && !input.cluster.sizes.has_value()) {
     HORING_ASSIGN(options.cluster.sizes, sizes_of(*around));
   }
-  HORING_ASSIGN(const GroupMap placement, place(options));
+  HORING_ASSIGN(const GroupMap placement, place_ranks(options));
   if (around.has_value()) {
     HORING_TRY(check_fit(options.cluster, *around));
     return run_job(options, placement, *around);

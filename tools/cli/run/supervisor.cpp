@@ -25,7 +25,7 @@ constexpr std::chrono::seconds kGrace{2};
 constexpr std::chrono::seconds kLastOutput{1};
 constexpr int kTimedOut = 124;
 
-struct Stream {
+struct Output {
   Fd fd;
   int target;
   LinePrefixer lines;
@@ -64,7 +64,7 @@ class Supervisor {
   [[nodiscard]] Status start_rank(const ClusterNode& node, GlobalRank rank, const RankStart& start);
   void step();
   [[nodiscard]] int poll_timeout_ms() const;
-  void forward(Stream& stream);
+  void forward(Output& output);
   void handle_signals();
   void reap();
   void note_end(Rank& rank, const siginfo_t& ending);
@@ -79,7 +79,7 @@ class Supervisor {
   const JobOptions& options_;
   Pipe go_;
   std::vector<Rank> ranks_;
-  std::vector<Stream> streams_;
+  std::vector<Output> outputs_;
   std::optional<Deadline> time_up_;
   std::optional<Deadline> kill_at_;
   bool ending_ = false;
@@ -128,10 +128,10 @@ Status Supervisor::start_rank(const ClusterNode& node, GlobalRank rank, const Ra
   const std::string prefix =
       options_.prefix ? "[" + std::to_string(rank.value()) + "] " : std::string();
   const bool raw = options_.rank0_raw && rank == GlobalRank(0);
-  streams_.push_back({std::move(out.read), STDOUT_FILENO, LinePrefixer(prefix, raw)});
-  streams_.push_back({std::move(err.read), STDERR_FILENO, LinePrefixer(prefix, false)});
-  for (size_t i = streams_.size() - 2; i < streams_.size(); ++i) {
-    (void)::fcntl(streams_[i].fd.get(), F_SETFL, O_NONBLOCK);
+  outputs_.push_back({std::move(out.read), STDOUT_FILENO, LinePrefixer(prefix, raw)});
+  outputs_.push_back({std::move(err.read), STDERR_FILENO, LinePrefixer(prefix, false)});
+  for (size_t i = outputs_.size() - 2; i < outputs_.size(); ++i) {
+    (void)::fcntl(outputs_[i].fd.get(), F_SETFL, O_NONBLOCK);
   }
   return {};
 }
@@ -167,11 +167,11 @@ int Supervisor::stay() {
     step();
   }
   kill_at_ = deadline_after(kLastOutput);
-  while (!streams_.empty() && !passed(*kill_at_)) {
+  while (!outputs_.empty() && !passed(*kill_at_)) {
     step();
   }
-  for (Stream& stream : streams_) {
-    (void)write_all(stream.target, stream.lines.finish());
+  for (Output& output : outputs_) {
+    (void)write_all(output.target, output.lines.finish());
   }
   return exit_status_;
 }
@@ -192,16 +192,16 @@ int Supervisor::poll_timeout_ms() const {
 
 void Supervisor::step() {
   std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
-  for (const Stream& stream : streams_) {
-    waits.push_back({stream.fd.get(), POLLIN, 0});
+  for (const Output& output : outputs_) {
+    waits.push_back({output.fd.get(), POLLIN, 0});
   }
   (void)::poll(waits.data(), waits.size(), poll_timeout_ms());
-  for (size_t i = 0; i < streams_.size(); ++i) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
     if (waits[i + 1].revents != 0) {
-      forward(streams_[i]);
+      forward(outputs_[i]);
     }
   }
-  std::erase_if(streams_, [](const Stream& stream) { return !stream.fd.valid(); });
+  std::erase_if(outputs_, [](const Output& output) { return !output.fd.valid(); });
   if (waits[0].revents != 0) {
     handle_signals();
   }
@@ -214,18 +214,18 @@ void Supervisor::step() {
   }
 }
 
-void Supervisor::forward(Stream& stream) {
+void Supervisor::forward(Output& output) {
   std::array<char, 65536> buffer{};
-  const ssize_t count = ::read(stream.fd.get(), buffer.data(), buffer.size());
+  const ssize_t count = ::read(output.fd.get(), buffer.data(), buffer.size());
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
   }
-  const std::string text = count > 0 ? stream.lines.add({buffer.data(), static_cast<size_t>(count)})
-                                     : stream.lines.finish();
+  const std::string text = count > 0 ? output.lines.add({buffer.data(), static_cast<size_t>(count)})
+                                     : output.lines.finish();
   if (count <= 0) {
-    stream.fd.reset();
+    output.fd.reset();
   }
-  if (!write_all(stream.target, text)) {
+  if (!write_all(output.target, text)) {
     end_job(128 + SIGPIPE, "no process reads the output any more");
   }
 }

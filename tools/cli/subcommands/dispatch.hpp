@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "cli/subcommands/standard_output.hpp"
 
 namespace ho {
@@ -25,12 +25,12 @@ struct Program {
   std::span<const Subcommand> commands;
 };
 
-inline void print_usage(const Program& program, std::FILE* stream) {
-  std::fprintf(stream, "usage: %s COMMAND [ARGUMENTS]\n\n", program.name);
+inline void print_usage(const Program& program, std::FILE* file) {
+  std::fprintf(file, "usage: %s COMMAND [ARGUMENTS]\n\n", program.name);
   for (const Subcommand& command : program.commands) {
-    std::fprintf(stream, "  %-13s %s\n", command.name, command.purpose);
+    std::fprintf(file, "  %-13s %s\n", command.name, command.purpose);
   }
-  std::fprintf(stream,
+  std::fprintf(file,
                "\n`%s COMMAND --help` has more. `%s --version` prints the version.\n",
                program.name,
                program.name);
@@ -60,7 +60,7 @@ inline int run_command_of(const Program& program, int argc, const char* const* a
     }
   }
   if (!name.empty()) {
-    std::fprintf(stderr, "%s: unknown command '%s'\n", program.name, shown(argv[1]).c_str());
+    std::fprintf(stderr, "%s: unknown command '%s'\n", program.name, escaped(argv[1]).c_str());
   }
   print_usage(program, stderr);
   return 2;

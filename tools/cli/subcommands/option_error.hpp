@@ -11,7 +11,7 @@
 #include <string_view>
 #include <thread>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "base/status.hpp"
 #include "cli/subcommands/exit_status.hpp"
 

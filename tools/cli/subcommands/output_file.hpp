@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 #include "os/fd.hpp"
 #include "os/written_file.hpp"
 
@@ -56,7 +56,7 @@ inline void say_unwritable(const char* program,
                "%s: %s %s: cannot be written (%s)%s\n",
                program,
                option,
-               shown(path).c_str(),
+               escaped(path).c_str(),
                why.c_str(),
                effect);
 }

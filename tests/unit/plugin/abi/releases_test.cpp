@@ -15,7 +15,7 @@ using nccl_abi::Version;
 
 namespace {
 
-std::string text_of(const Version& version) {
+std::string to_string(const Version& version) {
   return std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
          std::to_string(version.patch);
 }
@@ -26,7 +26,7 @@ std::string row_of(const std::string& version) {
   if (!found) {
     return "none";
   }
-  return text_of(found->release->first) + (found->newer_than_known ? "?" : "");
+  return to_string(found->release->first) + (found->newer_than_known ? "?" : "");
 }
 
 std::vector<int> list(std::span<const int> versions) {
@@ -67,8 +67,8 @@ TEST_CASE("a version has three numbers, with or without what packages append") {
 
 TEST_CASE("every first and last release of a row finds that row") {
   for (const Release& row : kReleases) {
-    CHECK(row_of(text_of(row.first)) == text_of(row.first));
-    CHECK(row_of(text_of(row.last)) == text_of(row.first));
+    CHECK(row_of(to_string(row.first)) == to_string(row.first));
+    CHECK(row_of(to_string(row.last)) == to_string(row.first));
   }
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("a later release never looks up older newest versions or knows less") 
   for (size_t i = 1; i < kReleases.size(); ++i) {
     const Release& older = kReleases[i - 1];
     const Release& newer = kReleases[i];
-    CAPTURE(text_of(newer.first));
+    CAPTURE(to_string(newer.first));
     CHECK(newer.net.front() >= older.net.front());
     CHECK(newer.tuner.front() >= older.tuner.front());
     CHECK(newer.env.size() >= older.env.size());

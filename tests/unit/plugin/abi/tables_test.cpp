@@ -48,8 +48,8 @@ TEST_CASE("each header's symbol is the one that releases look up for its version
 TEST_CASE("a cost is found in a table of any width") {
   std::array<std::array<float, 4>, 6> table{};
   table[5][2] = 7;
-  auto* given = reinterpret_cast<float**>(&table);
-  CHECK(nccl_abi::v3::cost_of(given, 4, 5, 2) == 7.0F);
-  nccl_abi::v3::cost_of(given, 4, 1, 3) = 0.5F;
+  auto* input = reinterpret_cast<float**>(&table);
+  CHECK(nccl_abi::v3::cost_of(input, 4, 5, 2) == 7.0F);
+  nccl_abi::v3::cost_of(input, 4, 1, 3) = 0.5F;
   CHECK(table[1][3] == 0.5F);
 }

@@ -198,7 +198,7 @@ TEST_CASE("an all-reduce window goes around to the owner, then around from it") 
   CHECK(ops[2].kind == OpKind::kSend);
   CHECK(ops[2].src == Space::kOutput);
   CHECK(ops[2].deps == std::vector<uint32_t>{1});
-  CHECK(ops[2].connection == kOwnerStreams);
+  CHECK(ops[2].connection == kOwnerFlows);
   CHECK(ops[3].kind == OpKind::kRecv);
   CHECK(ops[3].chunks == std::vector<ChunkIndex>{ChunkIndex(1)});
 }

@@ -68,25 +68,22 @@ std::vector<Window> windows_for(uint32_t members) {
   return windows;
 }
 
-const std::vector<Walk::Stream>& all_streams() {
-  static const std::vector<Walk::Stream> streams = [] {
-    std::vector<Walk::Stream> made;
+const std::vector<Walk::Flow>& all_streams() {
+  static const std::vector<Walk::Flow> flows = [] {
+    std::vector<Walk::Flow> made;
     for (const FlowKind kind : {FlowKind::kReduction, FlowKind::kBroadcast}) {
-      for (uint32_t index = 0; index < kOwnerStreams; ++index) {
+      for (uint32_t index = 0; index < kOwnerFlows; ++index) {
         made.push_back({kind, index});
       }
     }
     return made;
   }();
-  return streams;
+  return flows;
 }
 
-std::vector<Message> walk(Walk::Stream stream,
-                          Walk::Side side,
-                          uint32_t self,
-                          const Entered& entered) {
+std::vector<Message> walk(Walk::Flow flow, Walk::Side side, uint32_t self, const Entered& entered) {
   std::vector<Message> messages;
-  Walk walk(stream, side, self, kPieceBytes);
+  Walk walk(flow, side, self, kPieceBytes);
   while (const auto message = walk.next(entered)) {
     messages.push_back(*message);
     walk.advance();
@@ -103,8 +100,8 @@ struct Runner {
   std::vector<Position> have;  // places received, in order
 };
 
-bool has(const std::vector<Position>& places, const Position& position) {
-  return std::find(places.begin(), places.end(), position) != places.end();
+bool has(const std::vector<Position>& indices, const Position& position) {
+  return std::find(indices.begin(), indices.end(), position) != indices.end();
 }
 
 }  // namespace
@@ -129,11 +126,11 @@ TEST_CASE("segments divide a window among the owners of its bytes") {
 TEST_CASE("what a member sends is what the next receives, in the same order") {
   for (uint32_t members = 2; members <= 9; ++members) {
     const Entered entered(windows_for(members));
-    for (const Walk::Stream& stream : all_streams()) {
+    for (const Walk::Flow& flow : all_streams()) {
       for (uint32_t self = 0; self < members; ++self) {
-        const auto sent = walk(stream, Walk::Side::kSends, self, entered);
-        const auto received = walk(stream, Walk::Side::kReceives, (self + 1) % members, entered);
-        INFO("members " << members << " stream " << stream.index << " member " << self);
+        const auto sent = walk(flow, Walk::Side::kSends, self, entered);
+        const auto received = walk(flow, Walk::Side::kReceives, (self + 1) % members, entered);
+        INFO("members " << members << " stream " << flow.index << " member " << self);
         REQUIRE(sent.size() == received.size());
         for (size_t i = 0; i < sent.size(); ++i) {
           CHECK(sent[i].position == received[i].position);
@@ -155,11 +152,11 @@ TEST_CASE("every byte of every block crosses all links but one, once per flow") 
       uint64_t messages = 0;
       for (uint32_t self = 0; self < members; ++self) {
         uint64_t own = 0;
-        for (const Walk::Stream& stream : all_streams()) {
-          const auto sent = walk(stream, Walk::Side::kSends, self, entered);
-          own += sent.size() + walk(stream, Walk::Side::kReceives, self, entered).size();
+        for (const Walk::Flow& flow : all_streams()) {
+          const auto sent = walk(flow, Walk::Side::kSends, self, entered);
+          own += sent.size() + walk(flow, Walk::Side::kReceives, self, entered).size();
           for (const Message& message : sent) {
-            crossed[{static_cast<int>(stream.kind), message.position.owner}] +=
+            crossed[{static_cast<int>(flow.kind), message.position.owner}] +=
                 message.bytes.byte_count;
           }
         }
@@ -239,9 +236,9 @@ TEST_CASE("a window whose blocks have other shares of it is cut into pieces bloc
   const Window window = part(WindowKind::kAllGather, 2, block, block - 1000, 1000 + block);
   const Entered entered({window});
   std::vector<uint64_t> sizes;
-  for (const Walk::Stream& stream : all_streams()) {
+  for (const Walk::Flow& flow : all_streams()) {
     for (uint32_t self = 0; self < 2; ++self) {
-      Walk sends(stream, Walk::Side::kSends, self, 0);
+      Walk sends(flow, Walk::Side::kSends, self, 0);
       while (const auto message = sends.next(entered)) {
         sizes.push_back(message->bytes.byte_count);
         sends.advance();
@@ -272,19 +269,18 @@ TEST_CASE("no stream waits in a circle") {
     for (uint32_t self = 0; self < members; ++self) {
       entered.push_back(std::make_unique<Entered>(windows));
       entered.back()->enter_only(0);
-      for (size_t stream = 0; stream < all_streams().size(); ++stream) {
-        runners.emplace(
-            std::pair{self, stream},
-            Runner{Walk(all_streams()[stream], Walk::Side::kSends, self, kPieceBytes),
-                   Walk(all_streams()[stream], Walk::Side::kReceives, self, kPieceBytes),
-                   0,
-                   0,
-                   {}});
+      for (size_t flow = 0; flow < all_streams().size(); ++flow) {
+        runners.emplace(std::pair{self, flow},
+                        Runner{Walk(all_streams()[flow], Walk::Side::kSends, self, kPieceBytes),
+                               Walk(all_streams()[flow], Walk::Side::kReceives, self, kPieceBytes),
+                               0,
+                               0,
+                               {}});
       }
     }
-    const auto step = [&](uint32_t self, size_t stream) {
-      Runner& runner = runners.at({self, stream});
-      const Runner& previous = runners.at({(self + members - 1) % members, stream});
+    const auto step = [&](uint32_t self, size_t flow) {
+      Runner& runner = runners.at({self, flow});
+      const Runner& previous = runners.at({(self + members - 1) % members, flow});
       bool moved = false;
       if (const auto in = runner.receives.next(*entered[self]);
           in && runner.received < previous.sent) {
@@ -297,12 +293,12 @@ TEST_CASE("no stream waits in a circle") {
       if (!out) {
         return moved;
       }
-      const bool reduces = all_streams()[stream].kind == FlowKind::kReduction;
+      const bool reduces = all_streams()[flow].kind == FlowKind::kReduction;
       const bool spreads_result =
           !reduces && out->hop == 0 &&
           windows.at(out->position.operation).kind == WindowKind::kAllReduce;
       const bool ready = spreads_result
-                             ? has(runners.at({self, stream - kOwnerStreams}).have, out->position)
+                             ? has(runners.at({self, flow - kOwnerFlows}).have, out->position)
                              : out->hop == 0 || has(runner.have, out->position);
       if (ready) {
         ++runner.sent;
@@ -321,8 +317,8 @@ TEST_CASE("no stream waits in a circle") {
       }
       for (uint32_t self = 0; self < members; ++self) {
         any = entered[self]->enter_one_more() || any;
-        for (size_t stream = 0; stream < all_streams().size(); ++stream) {
-          any = step(self, stream) || any;
+        for (size_t flow = 0; flow < all_streams().size(); ++flow) {
+          any = step(self, flow) || any;
         }
       }
     }

@@ -33,7 +33,7 @@ TunerBasis basis() {
   return *made;
 }
 
-AgreedInputs inputs_for(const CommunicatorShape& shape) {
+CommonInputs inputs_for(const CommunicatorShape& shape) {
   const auto tuner = basis().tuner_for(shape);
   REQUIRE(tuner.ok());
   return (*tuner)->inputs();
@@ -43,7 +43,7 @@ AgreedInputs inputs_for(const CommunicatorShape& shape) {
 
 TEST_CASE("a tuner's inputs are the communicator's shape and this node's NICs") {
   CommunicatorShape shape{8, 2, CommunicatorShape::Local{3, 5}};
-  const AgreedInputs inputs = inputs_for(shape);
+  const CommonInputs inputs = inputs_for(shape);
   CHECK(inputs.rank_count == 8);
   CHECK(inputs.node_count == 2);
   CHECK(inputs.least_local_ranks == 3);
@@ -70,7 +70,7 @@ TEST_CASE("local ranks that NCCL does not tell, or tells wrongly, are assumed") 
   CHECK(inputs_for({11, 2, {}}).least_local_ranks == 1);
   for (const auto& [least, most] :
        {std::pair(5U, 8U), std::pair(1U, 3U), std::pair(0U, 8U), std::pair(1U, 9U)}) {
-    const AgreedInputs inputs = inputs_for({8, 2, CommunicatorShape::Local{least, most}});
+    const CommonInputs inputs = inputs_for({8, 2, CommunicatorShape::Local{least, most}});
     CHECK(inputs.least_local_ranks == 4);
     CHECK(inputs.most_local_ranks == 4);
   }

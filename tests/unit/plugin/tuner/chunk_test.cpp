@@ -40,7 +40,7 @@ TEST_CASE("a window saves nothing until it reaches the last block, and at most a
 TEST_CASE("a block is one rank's bytes") {
   CHECK(block_bytes(shape(4, 4), 1600) == 100);
   CHECK(block_bytes(shape(4, 4), 15) == 0);
-  CHECK(block_bytes(AgreedInputs(), 15) == 0);
+  CHECK(block_bytes(CommonInputs(), 15) == 0);
 }
 
 TEST_CASE("NCCL's chunk is a slot, halved while a channel has too few") {
@@ -68,7 +68,7 @@ TEST_CASE("NCCL's chunk is a slot, halved while a channel has too few") {
 }
 
 TEST_CASE("NVLS has 32 KiB below 150 GB/s per node, 128 KiB from there on") {
-  AgreedInputs inputs = shape(4, 8);
+  CommonInputs inputs = shape(4, 8);
   CHECK(nccl_chunk_bytes(inputs, Choice::kNvls, kGiB) == 32 * kKiB);
   inputs.rail_mbps = 150'000;
   CHECK(nccl_chunk_bytes(inputs, Choice::kNvls, kGiB) == 128 * kKiB);
@@ -79,7 +79,7 @@ TEST_CASE("NVLS has 32 KiB below 150 GB/s per node, 128 KiB from there on") {
 }
 
 TEST_CASE("our chunk has N - 1 blocks in flight") {
-  const AgreedInputs inputs = shape(4, 4);
+  const CommonInputs inputs = shape(4, 4);
   // Blocks of 1.25 MiB: 3.75 MiB in flight over 16 chunks.
   CHECK(chosen_chunk_bytes(inputs, request(TunedCollective::kAllGather, 20 * kMiB)) == 240 * kKiB);
   CHECK(chosen_chunk_bytes(inputs, request(TunedCollective::kReduceScatter, 20 * kMiB)) ==
@@ -94,8 +94,10 @@ TEST_CASE("our chunk has N - 1 blocks in flight") {
 }
 
 TEST_CASE("where no chunk helps, and for all else, NCCL's chunk stays") {
-  const AgreedInputs inputs = shape(4, 4);
-  const auto chosen = [&](const ChunkRequest& asked) { return chosen_chunk_bytes(inputs, asked); };
+  const CommonInputs inputs = shape(4, 4);
+  const auto chosen = [&](const ChunkRequest& requested) {
+    return chosen_chunk_bytes(inputs, requested);
+  };
   // Blocks of 4 MiB: 8 MiB in flight are two of them, which gains nothing.
   CHECK(chosen(request(TunedCollective::kAllGather, 64 * kMiB)) == 128 * kKiB);
   CHECK(chosen(request(TunedCollective::kAllGather, uint64_t{1} << 40U)) == 128 * kKiB);
@@ -118,7 +120,7 @@ TEST_CASE("where no chunk helps, and for all else, NCCL's chunk stays") {
 TEST_CASE("chunks are multiples of 512, at most a slot, never less than NCCL's") {
   for (const uint32_t nodes : {2U, 3U, 7U}) {
     for (uint64_t bytes = 1; bytes < kGiB; bytes = bytes * 5 / 3 + 1) {
-      AgreedInputs inputs = shape(nodes, 3);
+      CommonInputs inputs = shape(nodes, 3);
       inputs.buffer_bytes = 5'000'000;
       const uint64_t chunk =
           chosen_chunk_bytes(inputs, request(TunedCollective::kAllGather, bytes, 32 * kKiB));
@@ -131,7 +133,7 @@ TEST_CASE("chunks are multiples of 512, at most a slot, never less than NCCL's")
 }
 
 TEST_CASE("what is in flight counts our chunk only where NCCL asks for it") {
-  AgreedInputs inputs = shape(4, 4);
+  CommonInputs inputs = shape(4, 4);
   const auto in_flight = [&](uint64_t bytes) {
     return in_flight_bytes(inputs, TunedCollective::kAllGather, Choice::kCollNetDirect, bytes);
   };

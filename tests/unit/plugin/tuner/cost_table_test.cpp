@@ -146,31 +146,31 @@ TEST_CASE("CollNet direct is forced only where nothing can be wrong with it") {
   constexpr auto kScatter = TunedCollective::kReduceScatter;
   constexpr auto kReduceAll = TunedCollective::kAllReduce;
   const Choices chain = Choices().with(Choice::kCollNetChain).with(Choice::kRing);
-  const AgreedInputs lone = shape(4, 1);
+  const CommonInputs lone = shape(4, 1);
   CHECK(may_force_collnet_direct(lone, kGather, chain));
   CHECK(may_force_collnet_direct(lone, kGather, Choices()));
   // A reduction needs to know that CollNet takes the type.
   CHECK(may_force_collnet_direct(lone, kReduceAll, chain));
   CHECK_FALSE(may_force_collnet_direct(lone, kReduceAll, Choices().with(Choice::kRing)));
   CHECK_FALSE(may_force_collnet_direct(lone, kScatter, chain));
-  AgreedInputs all_types = lone;
+  CommonInputs all_types = lone;
   all_types.reduces_all_types = 1;
   CHECK(may_force_collnet_direct(all_types, kScatter, Choices()));
   CHECK(may_force_collnet_direct(all_types, kReduceAll, Choices()));
   const auto refused = [&](auto change) {
-    AgreedInputs inputs = all_types;
+    CommonInputs inputs = all_types;
     change(inputs);
     for (const TunedCollective collective : kTunedCollectives) {
       CHECK_FALSE(may_force_collnet_direct(inputs, collective, chain));
     }
   };
-  refused([](AgreedInputs& inputs) { inputs.collnet_connected = 0; });
-  refused([](AgreedInputs& inputs) { inputs.algorithms_filtered = 1; });
-  refused([](AgreedInputs& inputs) { inputs.head_count = 0; });
-  refused([](AgreedInputs& inputs) { inputs.rank_count = 5; });
-  refused([](AgreedInputs& inputs) { inputs.most_local_ranks = 2; });
-  refused([](AgreedInputs& inputs) { inputs.node_count = inputs.rank_count = 1; });
-  refused([](AgreedInputs& inputs) { inputs = shape(4, 2); });
+  refused([](CommonInputs& inputs) { inputs.collnet_connected = 0; });
+  refused([](CommonInputs& inputs) { inputs.algorithms_filtered = 1; });
+  refused([](CommonInputs& inputs) { inputs.head_count = 0; });
+  refused([](CommonInputs& inputs) { inputs.rank_count = 5; });
+  refused([](CommonInputs& inputs) { inputs.most_local_ranks = 2; });
+  refused([](CommonInputs& inputs) { inputs.node_count = inputs.rank_count = 1; });
+  refused([](CommonInputs& inputs) { inputs = shape(4, 2); });
 
   Memory memory(6);
   memory.table().force_collnet_direct();
@@ -179,7 +179,7 @@ TEST_CASE("CollNet direct is forced only where nothing can be wrong with it") {
 }
 
 TEST_CASE("without a table direct is allowed only where NVLS shows that there is an NVSwitch") {
-  AgreedInputs inputs = shape(4, 4);
+  CommonInputs inputs = shape(4, 4);
   const auto allowed = [&inputs](TunedCollective collective, bool collnet, bool nvls) {
     return allowed_by_support(inputs, collective, collnet, nvls);
   };

@@ -16,7 +16,7 @@ constexpr auto kReduceAll = TunedCollective::kAllReduce;
 constexpr auto kGather = TunedCollective::kAllGather;
 constexpr auto kScatter = TunedCollective::kReduceScatter;
 
-Costs costs(const AgreedInputs& inputs, TunedCollective collective, uint64_t bytes) {
+Costs costs(const CommonInputs& inputs, TunedCollective collective, uint64_t bytes) {
   return modelled_costs(inputs, {collective, bytes, false});
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("bytes between nodes are as by hand for all-gather and reduce-scatter"
     CHECK(std::isinf(found.of(Choice::kCollNetChain)));
     CHECK(std::isinf(found.of(Choice::kPat)));
     // With chunks of ours three blocks.
-    AgreedInputs sets = shape(4, 4);
+    CommonInputs sets = shape(4, 4);
     sets.sets_chunk_size = 1;
     CHECK(costs(sets, collective, 16'000'000).of(Choice::kCollNetDirect) ==
           Approx(31'000 + 3 * kMillion));
@@ -77,7 +77,7 @@ TEST_CASE("one root at a time reaches 0.94 of the ring's rate at 4x4, 0.875 at 2
     double ratio;
   };
   for (const Row& row : {Row{4, 4, 15.0 / 16}, Row{2, 4, 0.875}, Row{2, 1, 0.5}}) {
-    AgreedInputs inputs = shape(row.nodes, row.local);
+    CommonInputs inputs = shape(row.nodes, row.local);
     inputs.channel_count = 1;
     const Costs found = costs(inputs, kGather, uint64_t{1} << 40U);
     CHECK(found.of(Choice::kRing) / found.of(Choice::kCollNetDirect) ==
@@ -86,7 +86,7 @@ TEST_CASE("one root at a time reaches 0.94 of the ring's rate at 4x4, 0.875 at 2
 }
 
 TEST_CASE("whole windows of registered buffers are rings with one rank per node") {
-  AgreedInputs inputs = shape(4, 1);
+  CommonInputs inputs = shape(4, 1);
   inputs.whole_windows = 1;
   const Costs whole = modelled_costs(inputs, {kGather, 4'000'000, true});
   CHECK(whole.of(Choice::kCollNetDirect) == Approx(14'000 + 3 * kMillion));
@@ -98,7 +98,7 @@ TEST_CASE("whole windows of registered buffers are rings with one rank per node"
 }
 
 TEST_CASE("latency is what it is by hand") {
-  AgreedInputs inputs = shape(4, 4);
+  CommonInputs inputs = shape(4, 4);
   inputs.nic_mbps = inputs.rail_mbps = 4'000'000'000U;  // bytes take no time
   inputs.hop_ns = 1'000;
   inputs.intra_hop_ns = 10;
@@ -129,7 +129,7 @@ TEST_CASE("latency is what it is by hand") {
 }
 
 TEST_CASE("time inside a node is what it is by hand") {
-  AgreedInputs inputs = shape(2, 4);
+  CommonInputs inputs = shape(2, 4);
   inputs.nic_mbps = inputs.rail_mbps = 4'000'000'000U;
   inputs.intra_mbps = 8000;
   inputs.channel_count = 1024;
@@ -143,10 +143,10 @@ TEST_CASE("time inside a node is what it is by hand") {
   CHECK(gather.of(Choice::kCollNetDirect) == Approx(31'000 + 0.75 * 8 * kMillion).epsilon(1e-3));
   CHECK(gather.of(Choice::kNvls) == Approx(18'000 + 8 * kMillion).epsilon(1e-3));
   // A chain of two passes nothing on, a lone rank has nothing to do inside its node.
-  AgreedInputs two = shape(2, 2);
+  CommonInputs two = shape(2, 2);
   two.intra_mbps = 8;
   CHECK(costs(two, kReduceAll, 1000).of(Choice::kCollNetChain) == Approx(30'000 + 1'000'000));
-  AgreedInputs lone = shape(2, 1);
+  CommonInputs lone = shape(2, 1);
   lone.intra_mbps = 1;
   CHECK(costs(lone, kReduceAll, 1'000'000).of(Choice::kRing) == Approx(kKernel + kMillion));
 }
@@ -158,7 +158,7 @@ TEST_CASE("NCCL pads an all-reduce through CollNet to 32 KiB per head") {
 }
 
 TEST_CASE("what is in flight bounds the rate where hops are long") {
-  AgreedInputs inputs = shape(4, 4);
+  CommonInputs inputs = shape(4, 4);
   inputs.hop_ns = 10'000'000;
   // A head's 64 MiB, 32 per channel: chunks of 256 KiB, 4 MiB in flight, so 16 flights of 6 hops.
   CHECK(costs(inputs, kReduceAll, 256 * kMiB).of(Choice::kCollNetDirect) ==
@@ -166,7 +166,7 @@ TEST_CASE("what is in flight bounds the rate where hops are long") {
 }
 
 TEST_CASE("heads that share a NIC share its rate; fewer heads than NICs leave some idle") {
-  AgreedInputs inputs = shape(4, 4);
+  CommonInputs inputs = shape(4, 4);
   inputs.nic_count = 2;
   CHECK(costs(inputs, kReduceAll, 16'000'000).of(Choice::kCollNetDirect) ==
         Approx(31'000 + 2 * 1.5 * 4 * kMillion));
@@ -181,7 +181,7 @@ TEST_CASE("heads that share a NIC share its rate; fewer heads than NICs leave so
 }
 
 TEST_CASE("unequal nodes have an all-reduce only, by the heads that all have") {
-  AgreedInputs inputs = shape(2, 4);
+  CommonInputs inputs = shape(2, 4);
   inputs.least_local_ranks = 1;
   inputs.rank_count = 5;
   inputs.head_count = 1;
@@ -193,19 +193,19 @@ TEST_CASE("unequal nodes have an all-reduce only, by the heads that all have") {
 }
 
 TEST_CASE("what cannot run costs infinitely") {
-  const auto none = [](const AgreedInputs& inputs, uint64_t bytes) {
+  const auto none = [](const CommonInputs& inputs, uint64_t bytes) {
     const Costs found = costs(inputs, kReduceAll, bytes);
     return std::all_of(found.ns.begin(), found.ns.end(), [](double ns) { return std::isinf(ns); });
   };
   CHECK(none(shape(1, 8), 1'000'000));
   CHECK(none(shape(4, 4), 0));
-  for (uint32_t AgreedInputs::*rate :
-       {&AgreedInputs::nic_mbps, &AgreedInputs::rail_mbps, &AgreedInputs::nic_count}) {
-    AgreedInputs inputs = shape(4, 4);
+  for (uint32_t CommonInputs::*rate :
+       {&CommonInputs::nic_mbps, &CommonInputs::rail_mbps, &CommonInputs::nic_count}) {
+    CommonInputs inputs = shape(4, 4);
     inputs.*rate = 0;
     CHECK(none(inputs, 1'000'000));
   }
-  AgreedInputs headless = shape(4, 4);
+  CommonInputs headless = shape(4, 4);
   headless.head_count = 0;
   CHECK(std::isinf(costs(headless, kReduceAll, 1'000'000).of(Choice::kCollNetChain)));
   CHECK(std::isfinite(costs(headless, kReduceAll, 1'000'000).of(Choice::kRing)));
@@ -218,7 +218,7 @@ TEST_CASE("what cannot run costs infinitely") {
 TEST_CASE("times never fall while sizes grow") {
   for (const auto& [nodes, local] : {std::pair(2U, 1U), std::pair(4U, 4U), std::pair(16U, 8U)}) {
     for (const TunedCollective collective : kTunedCollectives) {
-      AgreedInputs inputs = shape(nodes, local);
+      CommonInputs inputs = shape(nodes, local);
       inputs.intra_mbps = 100'000;
       inputs.hop_ns = 20'000;
       Costs before = costs(inputs, collective, 1);
@@ -239,7 +239,7 @@ TEST_CASE("times never fall while sizes grow") {
 }
 
 TEST_CASE("windows in one block must win by more than what measurements fell short of the model") {
-  AgreedInputs inputs = shape(4, 4);
+  CommonInputs inputs = shape(4, 4);
   inputs.channel_count = 0;  // one per NIC
   inputs.nic_mbps = inputs.rail_mbps = 200;
   inputs.hop_ns = 200'000;
@@ -254,7 +254,7 @@ TEST_CASE("windows in one block must win by more than what measurements fell sho
     }
   }
   CHECK(costs(inputs, kReduceAll, kMiB).margin == kMargin);
-  AgreedInputs whole = shape(4, 1);
+  CommonInputs whole = shape(4, 1);
   whole.whole_windows = 1;
   CHECK(modelled_costs(whole, {kGather, kMiB, true}).margin == kMargin);
   CHECK(modelled_costs(whole, {kGather, kMiB, false}).margin == kWindowMargin);

@@ -10,14 +10,14 @@
 namespace ho::plugin {
 
 TEST_CASE("inputs that cannot be true are refused") {
-  const auto refused = [](const AgreedInputs& inputs, const std::string& part) {
+  const auto refused = [](const CommonInputs& inputs, const std::string& part) {
     const Status status = check(inputs);
     INFO(status.to_string());
     CHECK(status.code() == StatusCode::kInvalidArgument);
     CHECK(status.message().find(part) != std::string::npos);
   };
   CHECK(check(shape(2, 4)).ok());
-  AgreedInputs inputs = shape(2, 4);
+  CommonInputs inputs = shape(2, 4);
   inputs.least_local_ranks = 5;
   refused(inputs, "no communicator has 2 nodes of 5 to 4 ranks");
   inputs = shape(2, 4);
@@ -36,24 +36,24 @@ TEST_CASE("inputs that cannot be true are refused") {
 TEST_CASE("each input that no communicator says is in the text that nodes compare") {
   const std::string usual = consistency_text(shape(2, 4));
   const auto differs = [&usual](auto change) {
-    AgreedInputs inputs = shape(2, 4);
+    CommonInputs inputs = shape(2, 4);
     change(inputs);
     return consistency_text(inputs) != usual;
   };
-  CHECK(differs([](AgreedInputs& inputs) { inputs.nic_count = 1; }));
-  CHECK(differs([](AgreedInputs& inputs) { inputs.nic_mbps = 1; }));
-  CHECK(differs([](AgreedInputs& inputs) { inputs.rail_mbps = 1; }));
-  CHECK(differs([](AgreedInputs& inputs) { inputs.intra_mbps = 1; }));
-  CHECK(differs([](AgreedInputs& inputs) { inputs.hop_ns = 1; }));
-  CHECK(differs([](AgreedInputs& inputs) { inputs.buffer_bytes = 4096; }));
-  CHECK(differs([](AgreedInputs& inputs) { inputs.algorithms_filtered = 1; }));
-  CHECK(differs([](AgreedInputs& inputs) { inputs.tuning_file_digest = 1; }));
-  CHECK(differs([](AgreedInputs& inputs) { inputs.channel_count = 9; }));
-  CHECK_FALSE(differs([](AgreedInputs& inputs) { inputs.node_count = 7; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.nic_count = 1; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.nic_mbps = 1; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.rail_mbps = 1; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.intra_mbps = 1; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.hop_ns = 1; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.buffer_bytes = 4096; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.algorithms_filtered = 1; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.tuning_file_digest = 1; }));
+  CHECK(differs([](CommonInputs& inputs) { inputs.channel_count = 9; }));
+  CHECK_FALSE(differs([](CommonInputs& inputs) { inputs.node_count = 7; }));
 }
 
 TEST_CASE("decisions reckon with the channels that are known or assumed") {
-  AgreedInputs inputs = shape(4, 4);
+  CommonInputs inputs = shape(4, 4);
   CHECK(inputs.channels() == 2);
   inputs.channel_count = 0;
   CHECK(inputs.channels() == 4);
@@ -64,10 +64,10 @@ TEST_CASE("decisions reckon with the channels that are known or assumed") {
 }
 
 TEST_CASE("NCCL's own settings change the inputs") {
-  const AgreedInputs usual = shape(2, 1);
+  const CommonInputs usual = shape(2, 1);
   const auto with = [&usual](const char* name, const char* value) {
     ::setenv(name, value, 1);
-    const AgreedInputs inputs = *with_environment(usual);
+    const CommonInputs inputs = *with_environment(usual);
     ::unsetenv(name);
     return inputs;
   };
@@ -83,7 +83,7 @@ TEST_CASE("NCCL's own settings change the inputs") {
 }
 
 TEST_CASE("channels are taken from the environment") {
-  AgreedInputs inputs = shape(4, 4);
+  CommonInputs inputs = shape(4, 4);
   inputs.channel_count = 0;
   const auto channels = [&inputs] { return with_environment(inputs)->channels(); };
   CHECK(channels() == 4);
@@ -100,7 +100,7 @@ TEST_CASE("channels are taken from the environment") {
 }
 
 TEST_CASE("rates are taken from the environment") {
-  AgreedInputs inputs = shape(2, 1);
+  CommonInputs inputs = shape(2, 1);
   inputs.rail_mbps = 0;
   inputs.hop_ns = 123;
   CHECK(with_environment(inputs)->rail_mbps == 8000);

@@ -7,8 +7,8 @@ namespace ho::plugin {
 
 // Equal nodes with a head and a NIC of 8000 Mbit/s per rank (a byte takes 1 ns), no limit inside,
 // and no time per hop, so that times are bytes.
-inline AgreedInputs shape(uint32_t nodes, uint32_t local_ranks) {
-  AgreedInputs inputs;
+inline CommonInputs shape(uint32_t nodes, uint32_t local_ranks) {
+  CommonInputs inputs;
   inputs.node_count = nodes;
   inputs.rank_count = nodes * local_ranks;
   inputs.least_local_ranks = local_ranks;

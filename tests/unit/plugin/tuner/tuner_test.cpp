@@ -16,8 +16,8 @@ constexpr size_t kDirectSimple = 2 * 3 + 2;
 constexpr size_t kChainSimple = 3 * 3 + 2;
 
 // 25 Gbit/s rails, 20 us per hop, NVLink inside.
-AgreedInputs usual(uint32_t nodes, uint32_t local_ranks) {
-  AgreedInputs inputs = shape(nodes, local_ranks);
+CommonInputs usual(uint32_t nodes, uint32_t local_ranks) {
+  CommonInputs inputs = shape(nodes, local_ranks);
   inputs.nic_mbps = inputs.rail_mbps = 25'000;
   inputs.intra_mbps = 2'400'000;
   inputs.hop_ns = 20'000;
@@ -26,7 +26,7 @@ AgreedInputs usual(uint32_t nodes, uint32_t local_ranks) {
   return inputs;
 }
 
-Tuner tuner(const AgreedInputs& inputs, std::string_view rules = "") {
+Tuner tuner(const CommonInputs& inputs, std::string_view rules = "") {
   auto made = Tuner::make(inputs, *TuningFile::parse(rules, "t.csv"));
   INFO(made.status().message());
   REQUIRE(made.ok());
@@ -85,7 +85,7 @@ TEST_CASE("an all-gather goes over the rails while enough is in flight, NCCL's w
     CHECK(made.choose({collective, kGiB}, allowed) == Choice::kOwn);
     CHECK(made.choose({collective, uint64_t{1} << 40U}, allowed) == Choice::kOwn);
   }
-  AgreedInputs sets = usual(4, 4);
+  CommonInputs sets = usual(4, 4);
   sets.sets_chunk_size = 1;
   sets.buffer_bytes = 16U << 20U;
   CHECK(tuner(sets).choose({kGather, 256 * kMiB}, allowed) == Choice::kCollNetDirect);
@@ -107,7 +107,7 @@ TEST_CASE("decisions are what the model says, at every size") {
 }
 
 TEST_CASE("thresholds are exact to the byte") {
-  const AgreedInputs inputs = usual(4, 4);
+  const CommonInputs inputs = usual(4, 4);
   const auto ranges = tuner(inputs).ranges(kReduceAll, false, kNoSwitch);
   REQUIRE(ranges.size() == 2);
   CHECK(ranges[0] == ChoiceRange{0, Choice::kOwn, 0});
@@ -120,21 +120,21 @@ TEST_CASE("thresholds are exact to the byte") {
 }
 
 TEST_CASE("one node, unequal nodes, no heads and no rates are left to NCCL") {
-  AgreedInputs unequal = usual(2, 4);
+  CommonInputs unequal = usual(2, 4);
   unequal.least_local_ranks = 1;
   unequal.head_count = 1;
   unequal.rank_count = 5;
-  AgreedInputs headless = usual(4, 4);
+  CommonInputs headless = usual(4, 4);
   headless.head_count = 0;
-  AgreedInputs no_rate = usual(4, 4);
+  CommonInputs no_rate = usual(4, 4);
   no_rate.rail_mbps = 0;
-  for (const AgreedInputs& inputs : {usual(1, 8), unequal, headless, no_rate}) {
+  for (const CommonInputs& inputs : {usual(1, 8), unequal, headless, no_rate}) {
     const Tuner made = tuner(inputs);
     for (const TunedCollective collective : kTunedCollectives) {
       CHECK(made.ranges(collective, false, Choices(0xff)).size() == 1);
     }
   }
-  AgreedInputs nonsense = usual(4, 4);
+  CommonInputs nonsense = usual(4, 4);
   nonsense.rank_count = 3;
   CHECK_FALSE(Tuner::make(nonsense, TuningFile()).ok());
 }
@@ -176,7 +176,7 @@ TEST_CASE("one entry of the table is selected, or CollNet's are forbidden") {
     CHECK(made.apply({kGather, 1 * kMiB}, view(costs)) == Choice::kOwn);
     CHECK(costs == expected);
     // No model and nothing to choose, nothing written.
-    AgreedInputs silent = usual(4, 4);
+    CommonInputs silent = usual(4, 4);
     silent.nic_mbps = 0;
     costs = table_of(kNoSwitch, algorithms);
     expected = costs;
@@ -221,7 +221,7 @@ TEST_CASE("a rule of the file comes before the model") {
 
 TEST_CASE("a rule of own leaves NCCL all but CollNet, also without a model") {
   for (const uint32_t nic_mbps : {0U, 25'000U}) {
-    AgreedInputs inputs = usual(4, 4);
+    CommonInputs inputs = usual(4, 4);
     inputs.nic_mbps = nic_mbps;
     auto costs = table_of(kSwitch.with(Choice::kNvls));
     const auto expected = table_of(of({Choice::kRing, Choice::kTree}));
@@ -255,7 +255,7 @@ TEST_CASE("an NCCL that takes one answer hears which of its own is best, and in 
       before = own.low_latency;
     }
   }
-  AgreedInputs silent = usual(4, 4);
+  CommonInputs silent = usual(4, 4);
   silent.nic_mbps = 0;
   CHECK(tuner(silent).best_own({kReduceAll, 8}, kNoSwitch).choice == Choice::kDefault);
 }
@@ -271,11 +271,11 @@ TEST_CASE("CollNet direct is forced by a rule where that is safe, and nowhere el
     CHECK(lone.apply({kGather, 1 * kMiB}, view(costs)) == Choice::kCollNetDirect);
     CHECK(costs == expected);
   }
-  AgreedInputs apart = usual(4, 1);
+  CommonInputs apart = usual(4, 1);
   apart.collnet_connected = 0;
-  AgreedInputs filtered = usual(4, 1);
+  CommonInputs filtered = usual(4, 1);
   filtered.algorithms_filtered = 1;
-  for (const AgreedInputs& inputs : {apart, filtered, usual(4, 2)}) {
+  for (const CommonInputs& inputs : {apart, filtered, usual(4, 2)}) {
     auto costs = table_of(allowed);
     const auto before = costs;
     CHECK(tuner(inputs, rule).apply({kGather, 1 * kMiB}, view(costs)) == Choice::kDefault);
@@ -295,7 +295,7 @@ TEST_CASE(
   for (const TunedCollective collective : kTunedCollectives) {
     CHECK(lone.ranges(collective, false, all).size() == 1);
   }
-  AgreedInputs faster = usual(4, 1);
+  CommonInputs faster = usual(4, 1);
   faster.rail_mbps = 50'000;
   CHECK(tuner(faster).choose({kReduceAll, kGiB}, kNoSwitch) == Choice::kCollNetChain);
   // Where rail rings are faster, what NCCL allows comes before what it forbids.
@@ -305,7 +305,7 @@ TEST_CASE(
 }
 
 TEST_CASE("registered buffers have decisions of their own where they reach CollNet whole") {
-  AgreedInputs inputs = usual(4, 1);
+  CommonInputs inputs = usual(4, 1);
   inputs.rail_mbps = 26'000;
   inputs.whole_windows = 1;
   const Tuner made = tuner(inputs);

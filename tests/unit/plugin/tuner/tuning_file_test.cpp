@@ -103,11 +103,11 @@ TEST_CASE("the first rule that matches decides") {
       "all_reduce,2K,4K,4,4,ring\n"
       "*,*,*,4,2,nvls\n"
       "*,*,3K,*,*,pat\n");
-  const auto line = [&](const AgreedInputs& inputs, TunedCollective collective, uint64_t bytes) {
+  const auto line = [&](const CommonInputs& inputs, TunedCollective collective, uint64_t bytes) {
     const TuningRule* const rule = file.find(inputs, collective, bytes);
     return rule == nullptr ? 0 : rule->line;
   };
-  const AgreedInputs square = shape(4, 4);
+  const CommonInputs square = shape(4, 4);
   CHECK(line(square, TunedCollective::kAllReduce, 1023) == 4);
   CHECK(line(square, TunedCollective::kAllReduce, 1024) == 1);
   CHECK(line(square, TunedCollective::kAllReduce, 2048) == 1);
@@ -117,7 +117,7 @@ TEST_CASE("the first rule that matches decides") {
   CHECK(line(square, TunedCollective::kAllGather, 3072) == 4);
   CHECK(line(shape(4, 2), TunedCollective::kAllGather, kGiB) == 3);
   CHECK(line(shape(2, 4), TunedCollective::kAllReduce, 2049) == 4);
-  AgreedInputs unequal = shape(4, 4);
+  CommonInputs unequal = shape(4, 4);
   unequal.least_local_ranks = 1;
   CHECK(line(unequal, TunedCollective::kAllReduce, 2049) == 4);
 }

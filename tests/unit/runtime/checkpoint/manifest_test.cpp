@@ -34,17 +34,17 @@ std::string with_its_checksum(const std::string& text) {
     return text;
   }
   json->erase("checksum");
-  const std::string rest = to_text(*json);
-  (*json)["checksum"] = to_text(checksum_of(rest.data(), rest.size()));
-  return to_text(*json);
+  const std::string rest = to_string(*json);
+  (*json)["checksum"] = to_string(checksum_of(rest.data(), rest.size()));
+  return to_string(*json);
 }
 
 // Of the manifest's text with one part replaced.
 std::string refusal(const std::string& from, const std::string& to) {
   std::string text = to_json(small());
-  const size_t place = text.find(from);
-  REQUIRE(place != std::string::npos);
-  text.replace(place, from.size(), to);
+  const size_t at_index = text.find(from);
+  REQUIRE(at_index != std::string::npos);
+  text.replace(at_index, from.size(), to);
   text = with_its_checksum(text);
   const auto manifest = parse_manifest(text);
   REQUIRE(!manifest.ok());
@@ -128,9 +128,9 @@ TEST_CASE("two tensors of one name are refused where they are given, and can be 
 
 TEST_CASE("checksums are written as text and read back") {
   const Checksum checksum = checksum_of("abc", 3);
-  CHECK(to_text(checksum).size() == 32);
-  CHECK(*checksum_from(to_text(checksum)) == checksum);
+  CHECK(to_string(checksum).size() == 32);
+  CHECK(*checksum_from(to_string(checksum)) == checksum);
   CHECK(!(checksum == checksum_of("abd", 3)));
   // As the algorithm's own program prints it.
-  CHECK(to_text(checksum) == "06b05ab6733a618578af5f94892f3950");
+  CHECK(to_string(checksum) == "06b05ab6733a618578af5f94892f3950");
 }

@@ -30,9 +30,9 @@ std::string refusal(const std::string& json, uint64_t data_bytes) {
   return header.status().message();
 }
 
-std::string entry(const std::string& name, const std::string& places, const std::string& shape) {
+std::string entry(const std::string& name, const std::string& indices, const std::string& shape) {
   return "\"" + name + R"(": {"dtype": "F32", "shape": )" + shape + R"(, "data_offsets": )" +
-         places + "}";
+         indices + "}";
 }
 
 }  // namespace

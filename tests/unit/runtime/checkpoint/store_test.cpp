@@ -238,11 +238,11 @@ TEST_CASE("elements are read across files and pieces") {
   CHECK(read(*reader, 0, "frozen", {1, 3}) == std::vector<float>{201, 202});
   CHECK(read(*reader, 1, "master", {3, 3}).empty());
   CHECK(reader->verify().ok());
-  std::vector<std::byte> room(8);
-  CHECK(!reader->read(0, "master", {9, 11}, room).ok());
-  CHECK(!reader->read(2, "master", {0, 2}, room).ok());
-  CHECK(!reader->read(0, "momentum", {0, 2}, room).ok());
-  CHECK(!reader->read(0, "master", {0, 1}, room).ok());
+  std::vector<std::byte> space(8);
+  CHECK(!reader->read(0, "master", {9, 11}, space).ok());
+  CHECK(!reader->read(2, "master", {0, 2}, space).ok());
+  CHECK(!reader->read(0, "momentum", {0, 2}, space).ok());
+  CHECK(!reader->read(0, "master", {0, 1}, space).ok());
 }
 
 TEST_CASE("files that miss or repeat elements are refused") {

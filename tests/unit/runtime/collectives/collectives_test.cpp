@@ -11,7 +11,7 @@
 namespace {
 
 // Of the last call.
-struct Asked {
+struct Requested {
   std::string call;
   const void* from = nullptr;
   void* to = nullptr;
@@ -19,20 +19,20 @@ struct Asked {
   ho_dtype dtype = HO_FLOAT32;
   ho_call_options options = HO_CALL_OPTIONS_INIT;
 };
-Asked asked;
+Requested requested;
 ho_status answer = HO_OK;  // to whatever comes next
 int32_t done = 0;
-std::array<std::byte, 2> place;  // as a communicator and as a request: never followed
+std::array<std::byte, 2> at_index;  // as a communicator and as a request: never followed
 
 ho_comm* comm() {
-  return reinterpret_cast<ho_comm*>(place.data());
+  return reinterpret_cast<ho_comm*>(at_index.data());
 }
 
-ho_status begin(Asked with, ho_op_report* report, ho_request** request) {
-  asked = std::move(with);
+ho_status begin(Requested with, ho_op_report* report, ho_request** request) {
+  requested = std::move(with);
   if (answer == HO_OK) {
     report->intra_sent_bytes = 7;
-    *request = reinterpret_cast<ho_request*>(&place[1]);
+    *request = reinterpret_cast<ho_request*>(&at_index[1]);
   }
   return answer;
 }
@@ -105,8 +105,8 @@ ho_status ho_request_test(ho_request* /*request*/, int32_t* over) {
 }
 
 ho_status ho_request_wait(ho_request* /*request*/, uint64_t timeout_ms) {
-  asked.call = "wait";
-  asked.options.timeout_ms = timeout_ms;
+  requested.call = "wait";
+  requested.options.timeout_ms = timeout_ms;
   return answer;
 }
 
@@ -128,21 +128,24 @@ TEST_CASE("each collective is libhoring's, with its options, and sums 16 bits in
     const int32_t wide_sums = dtype == ho::DType::kFloat32 ? 0 : 1;
     Pending gather;
     REQUIRE(over.begin_all_gather(options, dtype, &all[1], all.data(), counts, gather).ok());
-    CHECK((asked.call == "all_gather" && asked.from == &all[1] && asked.to == all.data()));
-    CHECK(asked.counts == std::vector<size_t>{1, 3});
-    CHECK(asked.options.fp32_sums == 0);
+    CHECK((requested.call == "all_gather" && requested.from == &all[1] &&
+           requested.to == all.data()));
+    CHECK(requested.counts == std::vector<size_t>{1, 3});
+    CHECK(requested.options.fp32_sums == 0);
     Pending scatter;
     REQUIRE(over.begin_reduce_scatter(options, dtype, all.data(), &all[1], counts, scatter).ok());
-    CHECK((asked.call == "reduce_scatter" && asked.from == all.data() && asked.to == &all[1]));
-    CHECK(asked.options.fp32_sums == wide_sums);
+    CHECK((requested.call == "reduce_scatter" && requested.from == all.data() &&
+           requested.to == &all[1]));
+    CHECK(requested.options.fp32_sums == wide_sums);
     Pending reduce;
     REQUIRE(over.begin_all_reduce(options, dtype, all.data(), 4, reduce).ok());
-    CHECK((asked.call == "all_reduce" && asked.from == all.data() && asked.to == all.data()));
-    CHECK(asked.counts == std::vector<size_t>{4});
-    CHECK(asked.dtype == static_cast<ho_dtype>(dtype));
-    CHECK(asked.options.fp32_sums == wide_sums);
-    CHECK(asked.options.algorithm == HO_ALGORITHM_RING);
-    CHECK(asked.options.timeout_ms == 500);
+    CHECK((requested.call == "all_reduce" && requested.from == all.data() &&
+           requested.to == all.data()));
+    CHECK(requested.counts == std::vector<size_t>{4});
+    CHECK(requested.dtype == static_cast<ho_dtype>(dtype));
+    CHECK(requested.options.fp32_sums == wide_sums);
+    CHECK(requested.options.algorithm == HO_ALGORITHM_RING);
+    CHECK(requested.options.timeout_ms == 500);
   }
 }
 
@@ -157,7 +160,7 @@ TEST_CASE("a collective is under way until it is joined") {
   answer = HO_IN_PROGRESS;
   const ho::Result<bool> early = over.join(pending, 20);
   CHECK((early.ok() && !*early && pending.request != nullptr));
-  CHECK(asked.options.timeout_ms == 20);
+  CHECK(requested.options.timeout_ms == 20);
   answer = HO_OK;
   done = 1;
   CHECK(over.over(pending));
@@ -191,13 +194,13 @@ TEST_CASE("gathered values are joined once, by their end at the latest") {
   {
     GatheredValues values;
     REQUIRE(values.begin(comm(), mine, all, 300).ok());
-    CHECK((asked.call == "all_gather_values" && asked.options.timeout_ms == 300));
+    CHECK((requested.call == "all_gather_values" && requested.options.timeout_ms == 300));
     done = 0;
     CHECK_FALSE(values.over());
     done = 1;
     CHECK(values.over());
   }
-  CHECK(asked.call == "wait");
+  CHECK(requested.call == "wait");
   GatheredValues values;
   REQUIRE(values.begin(comm(), mine, all, 300).ok());
   answer = HO_TIMEOUT;

@@ -123,7 +123,7 @@ TEST_CASE("updates follow the definition of their rule") {
           const double expected = reference(rule, before.master[i], gradients);
           worst = std::max(worst, std::fabs(after.master[i] - expected));
         }
-        INFO(paro::name_of(rule) << ", " << elements << " elements");
+        INFO(paro::to_string(rule) << ", " << elements << " elements");
         CHECK(worst < 1e-5);
       }
     }
@@ -143,7 +143,7 @@ TEST_CASE("a span cut anywhere gives the same bits, on every instruction set") {
             parts.step(rule, number, cut, elements);
             parts.step(rule, number, 0, cut);
           }
-          INFO(paro::name_of(rule) << ", " << elements << " elements cut at " << cut);
+          INFO(paro::to_string(rule) << ", " << elements << " elements cut at " << cut);
           CHECK(parts.same_bits(whole));
         }
       });

@@ -62,8 +62,8 @@ TEST_CASE("a rule says how many numbers it keeps beside a master") {
   CHECK(paro::state_count(Sgd{.momentum = 0.9}) == 1);
   CHECK(paro::state_count(Sgd{}) == 0);
   CHECK(paro::state_count(AdamW{}) <= paro::kMaxStates);
-  CHECK(paro::name_of(AdamW{}) == "AdamW");
-  CHECK(paro::name_of(Sgd{}) == "Sgd");
+  CHECK(paro::to_string(AdamW{}) == "AdamW");
+  CHECK(paro::to_string(Sgd{}) == "Sgd");
 }
 
 TEST_CASE("constants are finite at the bounds, and the bias correction fades") {

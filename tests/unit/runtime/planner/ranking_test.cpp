@@ -25,7 +25,7 @@ void check_communication_order(const PlannerRequest& request,
   }
 }
 
-std::string name_of(const StrategyFigures* figures) {
+std::string to_string(const StrategyFigures* figures) {
   return figures == nullptr ? "none" : letters(figures->strategy);
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("the paper's picks are faster than what it compares them with") {
 
   const Recommendation full65 = recommendation_for(sixty_five_billion());
   CHECK(step_s(full65, "IIG") < step_s(full65, "GGG"));
-  CHECK(name_of(full65.recommended()) == "IIG");
+  CHECK(to_string(full65.recommended()) == "IIG");
 
   request = request_for(65e9, 65e9 / 16, 80);
   request.compute_s = 40;
@@ -83,7 +83,7 @@ TEST_CASE("only what fits is ranked, by the critical path") {
     names.push_back(letters(all.figures[row].strategy));
   }
   CHECK(names == std::vector<std::string>{"IIG", "IGG", "GIG", "GGG"});
-  CHECK(name_of(all.runner_up()) == "IGG");
+  CHECK(to_string(all.runner_up()) == "IGG");
 }
 
 TEST_CASE("where memory is not known everything fits") {
@@ -97,10 +97,10 @@ TEST_CASE("where memory is not known everything fits") {
 TEST_CASE("the NICs of a group decide which strategy is taken") {
   PlannerRequest request = seven_billion();
   request.compute_s = 0;
-  CHECK(name_of(recommendation_for(request).recommended()) == "NNI");
+  CHECK(to_string(recommendation_for(request).recommended()) == "NNI");
   request.links.nics_per_group = 1;
   request.links.world = WorldAlgorithm::kHoRing;
-  CHECK(name_of(recommendation_for(request).recommended()) == "NNG");
+  CHECK(to_string(recommendation_for(request).recommended()) == "NNG");
 }
 
 TEST_CASE("strategies with the same T differ in what they expose") {
@@ -115,8 +115,8 @@ TEST_CASE("steps that take as long are told apart by communication, then by memo
   PlannerRequest request = seven_billion();
   request.compute_s = 1000;
   const Recommendation calm = recommendation_for(request);
-  CHECK(name_of(calm.recommended()) == "NNI");
-  CHECK(name_of(calm.runner_up()) == "NII");
+  CHECK(to_string(calm.recommended()) == "NNI");
+  CHECK(to_string(calm.runner_up()) == "NII");
   CHECK(has(calm.why, "takes as long but communicates for"));
 
   // One group: I and G are the same set of ranks, and so is their time.
@@ -180,7 +180,7 @@ TEST_CASE("where nothing fits the reason says by how much and from how many grou
   request.world.group_count = 13;
   CHECK(recommendation_for(request).ranking.empty());
   request.world.group_count = 14;
-  CHECK(name_of(recommendation_for(request).recommended()) == "GGG");
+  CHECK(to_string(recommendation_for(request).recommended()) == "GGG");
 }
 
 TEST_CASE("where no number of groups is enough the reason says what else might be") {

@@ -11,7 +11,7 @@ using namespace paro;
 
 namespace {
 
-constexpr std::array kCollectives{Channel::kReductions, Channel::kSyncs, Channel::kGathers};
+constexpr std::array kCollectives{Track::kReductions, Track::kSyncs, Track::kGathers};
 
 StepPlan plan_of(const char* triple, uint32_t micro_batches) {
   return build_step_plan({parse_strategy(triple).value(),
@@ -29,23 +29,23 @@ class Rank {
       : scheduler(std::move(plan), packs_one), random_(seed) {}
 
   Scheduler scheduler;
-  std::array<std::vector<Node>, kChannelCount> begun;  // by channel
+  std::array<std::vector<StepAction>, kTrackCount> begun;  // by track
 
   // Starts all that may start.
   void start() {
-    for (const Channel channel : kCollectives) {
-      while (const auto node = scheduler.start(channel)) {
-        CHECK(may_begin(*node));
-        begun[static_cast<size_t>(channel)].push_back(*node);
-        running_[static_cast<size_t>(channel)].push_back(*node);
+    for (const Track track : kCollectives) {
+      while (const auto step_action = scheduler.start(track)) {
+        CHECK(may_begin(*step_action));
+        begun[static_cast<size_t>(track)].push_back(*step_action);
+        running_[static_cast<size_t>(track)].push_back(*step_action);
       }
     }
   }
-  // Ends the oldest of some channel; false where nothing runs.
+  // Ends the oldest of some track; false where nothing runs.
   bool end_one() {
     const size_t first = random_();
-    for (size_t i = 0; i < kChannelCount; ++i) {
-      auto& running = running_[(first + i) % kChannelCount];
+    for (size_t i = 0; i < kTrackCount; ++i) {
+      auto& running = running_[(first + i) % kTrackCount];
       if (!running.empty()) {
         CHECK_FALSE(scheduler.ended(running.front()));
         scheduler.end(running.front());
@@ -59,15 +59,15 @@ class Rank {
   }
   // The next computation, and what it waits for.
   void compute() {
-    const Node node = scheduler.computation();
-    while (scheduler.collective_before(node)) {
+    const StepAction step_action = scheduler.computation();
+    while (scheduler.collective_before(step_action)) {
       start();
-      REQUIRE((!scheduler.collective_before(node) || end_one()));
+      REQUIRE((!scheduler.collective_before(step_action) || end_one()));
     }
-    REQUIRE_FALSE(scheduler.computation_before(node));
-    CHECK(may_begin(node));
-    ended_.push_back(node);
-    begun[static_cast<size_t>(Channel::kCompute)].push_back(node);
+    REQUIRE_FALSE(scheduler.computation_before(step_action));
+    CHECK(may_begin(step_action));
+    ended_.push_back(step_action);
+    begun[static_cast<size_t>(Track::kCompute)].push_back(step_action);
     scheduler.end_computation();
     start();
   }
@@ -96,37 +96,39 @@ class Rank {
 
  private:
   // By what has ended here, and not by what the scheduler says.
-  [[nodiscard]] bool may_begin(const Node& node) const {
+  [[nodiscard]] bool may_begin(const StepAction& step_action) const {
     const auto over = [&](StepIndex step, const std::vector<ActionId>& ids) {
       return std::all_of(ids.begin(), ids.end(), [&](ActionId id) {
         const Action& action = scheduler.plan().actions[id.at()];
         const bool left_out = action.micro_batch >= micro_batches_ &&
                               (action.phase == Phase::kForward || action.phase == Phase::kBackward);
-        return left_out || std::find(ended_.begin(), ended_.end(), Node{step, id}) != ended_.end();
+        return left_out ||
+               std::find(ended_.begin(), ended_.end(), StepAction{step, id}) != ended_.end();
       });
     };
-    const Action& action = scheduler.action(node);
-    return over(node.step, action.after) &&
-           (node.step == StepIndex{} || over(previous(node.step), action.after_previous));
+    const Action& action = scheduler.action(step_action);
+    return over(step_action.step, action.after) &&
+           (step_action.step == StepIndex{} ||
+            over(previous(step_action.step), action.after_previous));
   }
 
   uint32_t micro_batches_ = UINT32_MAX;  // the fewest of a step so far
-  std::vector<Node> ended_;
-  std::array<std::deque<Node>, kChannelCount> running_;
+  std::vector<StepAction> ended_;
+  std::array<std::deque<StepAction>, kTrackCount> running_;
   std::mt19937 random_;
 };
 
-std::vector<ActionId> actions_of(const StepPlan& plan, Channel channel) {
+std::vector<ActionId> actions_of(const StepPlan& plan, Track track) {
   std::vector<ActionId> ids;
   for (ActionId id; id.at() < plan.actions.size(); ++id) {
-    if (plan.actions[id.at()].channel == channel) {
+    if (plan.actions[id.at()].track == track) {
       ids.push_back(id);
     }
   }
   return ids;
 }
 
-Node first_of(const Scheduler& scheduler, Act act, StepIndex step = {}) {
+StepAction first_of(const Scheduler& scheduler, Act act, StepIndex step = {}) {
   ActionId id;
   while (scheduler.plan().actions[id.at()].act != act) {
     ++id;
@@ -136,7 +138,7 @@ Node first_of(const Scheduler& scheduler, Act act, StepIndex step = {}) {
 
 }  // namespace
 
-TEST_CASE("each channel starts the plan's actions in their order, step after step") {
+TEST_CASE("each track starts the plan's actions in their order, step after step") {
   for (const char* triple : {"NNN", "NIG", "IIG", "GGG"}) {
     for (const uint32_t seed : {1U, 2U, 3U}) {
       INFO(triple << ", seed " << seed);
@@ -145,9 +147,9 @@ TEST_CASE("each channel starts the plan's actions in their order, step after ste
         rank.step(2);
       }
       rank.drain();  // sync-p of the last step
-      for (size_t c = 0; c < kChannelCount; ++c) {
-        const auto ids = actions_of(rank.scheduler.plan(), static_cast<Channel>(c));
-        std::vector<Node> expected;
+      for (size_t c = 0; c < kTrackCount; ++c) {
+        const auto ids = actions_of(rank.scheduler.plan(), static_cast<Track>(c));
+        std::vector<StepAction> expected;
         for (uint64_t step = 0; step < 3; ++step) {
           for (const ActionId id : ids) {
             expected.push_back({{step}, id});
@@ -163,15 +165,15 @@ TEST_CASE("what a step before must end first is waited for") {
   Rank rank(plan_of("IIG", 1));
   rank.step(1);
   Scheduler& scheduler = rank.scheduler;
-  const auto gather = scheduler.next(Channel::kGathers);
+  const auto gather = scheduler.next(Track::kGathers);
   REQUIRE(gather.has_value());
   CHECK(gather->step == StepIndex{1});
   // Not before a hook of its step, whatever has ended.
   rank.drain();
-  CHECK(scheduler.next(Channel::kGathers) == gather);
+  CHECK(scheduler.next(Track::kGathers) == gather);
   scheduler.begin_step();
   rank.start();
-  CHECK(scheduler.next(Channel::kGathers) != gather);
+  CHECK(scheduler.next(Track::kGathers) != gather);
 
   // With sync-p under way it waits for that.
   Rank other(plan_of("IIG", 1));
@@ -181,23 +183,23 @@ TEST_CASE("what a step before must end first is waited for") {
   CHECK(sync->step == StepIndex{0});
   CHECK(other.scheduler.action(*sync).phase == Phase::kSyncP);
   other.scheduler.begin_step();
-  CHECK_FALSE(other.scheduler.start(Channel::kGathers));
+  CHECK_FALSE(other.scheduler.start(Track::kGathers));
 }
 
 TEST_CASE("what blocks is told by its name") {
   Rank rank(plan_of("IIG", 1));
   Scheduler& scheduler = rank.scheduler;
-  const auto reduction = scheduler.next(Channel::kReductions);
+  const auto reduction = scheduler.next(Track::kReductions);
   REQUIRE(reduction.has_value());
   CHECK_FALSE(scheduler.collective_before(*reduction));
   const auto blocker = scheduler.computation_before(*reduction);
   REQUIRE(blocker.has_value());
-  CHECK(scheduler.describe(*blocker) ==
+  CHECK(scheduler.to_string(*blocker) ==
         "step 1 of IIG, backward, unit 2 (head), backward of micro-batch 0");
-  const Node forward = scheduler.computation();
+  const StepAction forward = scheduler.computation();
   const auto gather = scheduler.collective_before(forward);
   REQUIRE(gather.has_value());
-  CHECK(scheduler.describe(*gather) ==
+  CHECK(scheduler.to_string(*gather) ==
         "step 1 of IIG, all_gather parameters I->N intra, unit 0 (embedding), forward of "
         "micro-batch 0");
   scheduler.begin_step();
@@ -213,11 +215,11 @@ TEST_CASE("the agreement waits until the framework says that the step ends") {
     rank.compute();
   }
   rank.drain();
-  const Node agree = first_of(scheduler, Act::kAgree);
-  CHECK(scheduler.next(Channel::kReductions) == agree);
-  CHECK_FALSE(scheduler.start(Channel::kReductions));
+  const StepAction agree = first_of(scheduler, Act::kAgree);
+  CHECK(scheduler.next(Track::kReductions) == agree);
+  CHECK_FALSE(scheduler.start(Track::kReductions));
   scheduler.let_agree();
-  CHECK(scheduler.start(Channel::kReductions) == agree);
+  CHECK(scheduler.start(Track::kReductions) == agree);
   scheduler.end(agree);
   CHECK_FALSE(scheduler.collective_before(scheduler.computation()));
 }
@@ -230,11 +232,11 @@ TEST_CASE("a step that ends early leaves out what its other micro-batches would 
     CHECK(rank.scheduler.step() == StepIndex{1});
     CHECK(rank.scheduler.micro_batches() == 3);
     rank.drain();
-    for (const auto& channel : rank.begun) {
-      for (const Node& node : channel) {
-        const Action& action = rank.scheduler.action(node);
+    for (const auto& track : rank.begun) {
+      for (const StepAction& step_action : track) {
+        const Action& action = rank.scheduler.action(step_action);
         // What is gathered ahead was begun before anybody knew.
-        CHECK((action.micro_batch == 0 || action.channel == Channel::kGathers ||
+        CHECK((action.micro_batch == 0 || action.track == Track::kGathers ||
                action.phase == Phase::kSyncG || action.phase == Phase::kUpdate ||
                action.phase == Phase::kSyncP));
       }
@@ -251,7 +253,7 @@ TEST_CASE("a scheduler goes on from any step") {
   Scheduler other(plan_of("IIG", 2));
   other.restart({41});
   CHECK_FALSE(other.in_step());
-  CHECK(other.computation() == Node{{41}, first_of(other, Act::kForward).action});
+  CHECK(other.computation() == StepAction{{41}, first_of(other, Act::kForward).action});
   CHECK(other.ended({{40}, first_of(other, Act::kAgree).action}));
   CHECK_FALSE(other.ended({{41}, first_of(other, Act::kAgree).action}));
   CHECK(name(other.step()) == "step 42");
@@ -265,12 +267,12 @@ TEST_CASE("a scheduler goes on from any step") {
   CHECK(other.computation().step == StepIndex{42});
 }
 
-TEST_CASE("where groups are unequal a channel reorders one unit at a time") {
+TEST_CASE("where groups are unequal a track reorders one unit at a time") {
   for (const bool packs_one : {false, true}) {
     CAPTURE(packs_one);
     Rank rank(plan_of("GGG", 1), 1, packs_one);
     rank.scheduler.begin_step();
     rank.start();
-    CHECK(rank.begun[static_cast<size_t>(Channel::kGathers)].size() == (packs_one ? 1 : 2));
+    CHECK(rank.begun[static_cast<size_t>(Track::kGathers)].size() == (packs_one ? 1 : 2));
   }
 }

@@ -70,8 +70,8 @@ TEST_CASE("a norm goes on from the one before, counts and finds what is not fini
 
   values[9000] = std::numeric_limits<float>::quiet_NaN();
   values[5001] = std::numeric_limits<float>::infinity();
-  const NotFiniteMet met = operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, norm);
-  CHECK((met.first == 5001U && met.nan));
+  const NotFiniteMet found = operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, norm);
+  CHECK((found.first == 5001U && found.nan));
   CHECK(norm.not_finite == 2);
   CHECK(norm.squared > 1.9 * squares);
   const auto first = operations.first_not_finite(ho::DType::kFloat32, values.data(), kCount);

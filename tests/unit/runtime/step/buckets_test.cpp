@@ -67,9 +67,9 @@ TEST_CASE("units without gradients are in no bucket and part none") {
 TEST_CASE("each unit of a bucket has a place of its own, where buffers would begin too") {
   const auto shapes = units({5, 33, 40, 1000});
   const auto layouts = lay_out(shapes, groups_of("2x2"), 4).value();
-  const BucketOffsets places = offsets_of(buckets_of(shapes, 100), layouts);
-  CHECK(places.offsets == std::vector<uint64_t>{128, 64, 0, 0});
-  CHECK(places.most_elements == 128 + 8);
+  const BucketOffsets indices = offsets_of(buckets_of(shapes, 100), layouts);
+  CHECK(indices.offsets == std::vector<uint64_t>{128, 64, 0, 0});
+  CHECK(indices.most_elements == 128 + 8);
   CHECK(offsets_of(buckets_of(shapes, 0), layouts).most_elements == 0);
 }
 
@@ -110,6 +110,6 @@ TEST_CASE("a reduction tells all of its units") {
   const auto reduction = std::find_if(plan.actions.begin(), plan.actions.end(), reduces);
   REQUIRE(reduction != plan.actions.end());
   CHECK(units_of(*reduction) == std::vector<uint32_t>{5, 2, 1, 0});
-  CHECK(describe(plan, *reduction) ==
+  CHECK(to_string(plan, *reduction) ==
         "all_reduce gradients N->N world, units 5,2,1,0 (head to embedding), sync-g");
 }

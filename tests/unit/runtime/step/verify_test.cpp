@@ -273,15 +273,14 @@ TEST_CASE("the order of sync-p and the next step's gathers on one communicator i
   }
 }
 
-TEST_CASE("collectives of one communicator on two channels are in order, whatever they are") {
+TEST_CASE("collectives of one communicator on two tracks are in order, whatever they are") {
   // An all-reduce beside the reductions, which nothing orders with those of the next micro-batch.
   StepPlan plan = build_step_plan(step_shape(parse_strategy("NNN").value(), 2)).value();
   CHECK(verify_sequences(plan).ok());
-  first(plan, [](const Action& a) { return a.act == Act::kAllReduce; }).channel = Channel::kGathers;
+  first(plan, [](const Action& a) { return a.act == Act::kAllReduce; }).track = Track::kGathers;
   contains(verify_sequences(plan).message(), "ranks could start");
   contains(verify_sequences(plan).message(), "all_reduce");
   // Of another kind it would be a sequence of its own.
-  first(plan, [](const Action& a) { return a.channel == Channel::kGathers; }).act =
-      Act::kReduceScatter;
+  first(plan, [](const Action& a) { return a.track == Track::kGathers; }).act = Act::kReduceScatter;
   CHECK(verify_sequences(plan).ok());
 }

@@ -43,14 +43,14 @@ int cuDriverGetVersion(int* version) {
 namespace {
 
 [[maybe_unused]] int find(const char* name, void** address, int version, uint64_t flags) {
-  const std::string_view asked = name;
+  const std::string_view requested = name;
   *address = nullptr;
-  if (asked == FAKE_LACKS || flags != kLegacyStream) {
+  if (requested == FAKE_LACKS || flags != kLegacyStream) {
     return kNotFound;
   }
-  if (asked == "cuDriverGetVersion") {
+  if (requested == "cuDriverGetVersion") {
     *address = address_of(cuDriverGetVersion);
-  } else if (asked == "cuMemAlloc" && version < 3020) {
+  } else if (requested == "cuMemAlloc" && version < 3020) {
     *address = address_of(first_memory_allocate);
   } else {
     *address = address_of(any_call);

@@ -132,7 +132,7 @@ TEST_CASE("the blocks of an all-to-all lie in the order of ranks, and are cut al
 
 struct ScratchUse {
   uint64_t most_bytes = 0;  // of any rank
-  uint32_t windows = 0;
+  uint32_t passes = 0;
 };
 
 ScratchUse scratch_use(const GroupMap& map,
@@ -149,7 +149,7 @@ ScratchUse scratch_use(const GroupMap& map,
     call.fp32_sums = fp32_sums;
     const Binding binding(built.plan, built.mine, call, limits);
     use.most_bytes = std::max(use.most_bytes, binding.scratch_bytes());
-    use.windows = binding.window_count();
+    use.passes = binding.pass_count();
   }
   return use;
 }
@@ -170,7 +170,7 @@ TEST_CASE("scratch stays within its limit, and uses it") {
                         << (fp32_sums ? " fp32_sums" : "") << ", pieces of " << piece << " bytes");
             CHECK(use.most_bytes <= limits.scratch_bytes);
             CHECK(use.most_bytes > 0);
-            CHECK(use.windows > 1);
+            CHECK(use.passes > 1);
           }
         }
       }
@@ -188,11 +188,11 @@ TEST_CASE("sums of device data run in windows of four pieces") {
       const Binding binding(
           built.plan, built.mine, call_for(built, map, GlobalRank(0), count), limits);
       INFO(to_string(collective) << " of " << count << " elements a block");
-      CHECK(binding.window_pieces() == 4);
+      CHECK(binding.pass_pieces() == 4);
       CHECK(binding.scratch_bytes() + binding.device_scratch_bytes() <= limits.scratch_bytes);
       // The all-gather of an all-reduce lags behind its sums.
       CHECK(binding.turn_count() ==
-            binding.window_count() + (collective == Collective::kAllReduce ? 2 : 0));
+            binding.pass_count() + (collective == Collective::kAllReduce ? 2 : 0));
     }
   }
 }

@@ -95,10 +95,10 @@ TEST_CASE("only the last calls of a channel are kept") {
   }
   CHECK(history.compare(gather(1, 5)).ok());
   CHECK_FALSE(history.compare(gather(2, 5)).ok());
-  const auto asked = history.until(kRest, 10, 3);
-  REQUIRE(asked.size() == 3);
-  CHECK(asked.front().frame.sequence == 8);
-  CHECK(asked.back().frame.sequence == 10);
+  const auto requested = history.until(kRest, 10, 3);
+  REQUIRE(requested.size() == 3);
+  CHECK(requested.front().frame.sequence == 8);
+  CHECK(requested.back().frame.sequence == 10);
   CHECK(history.until(kRest, 3, 8).size() == 2);
 }
 

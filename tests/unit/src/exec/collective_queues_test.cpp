@@ -136,7 +136,7 @@ TEST_CASE("a rank that leaves ends the operations that it has not entered, and n
   const auto beyond = rank_0.submit(0);
   const auto elsewhere = rank_0.submit(1);
   rank_0.rank_1_leaves_after(1);
-  const Departed ended = rank_0.queues.end_departed(rank_0.notices);
+  const EndedByLeave ended = rank_0.queues.end_of_left(rank_0.notices);
   CHECK(ended.any);
   CHECK(ended.abandoned.has_value());
   CHECK_FALSE(entered->ended());

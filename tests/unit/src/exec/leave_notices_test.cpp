@@ -15,7 +15,7 @@ PeerLeaveNotice leave_notice_of(uint32_t rank, uint32_t all_reduces) {
   return leave_notice;
 }
 
-OperationPlace operation(uint8_t channel, uint32_t number) {
+OperationPosition operation(uint8_t channel, uint32_t number) {
   return {.channel = channel, .number = number};
 }
 

@@ -35,10 +35,10 @@ class PlayedLink : public test::SilentLink {
   }
   Result<bool> try_recv(const Frame& expected, std::span<const Bytes> parts) override {
     REQUIRE(expected == incoming.front().frame);
-    const size_t room = parts.empty() ? 0 : parts.front().size();
-    REQUIRE(room == incoming.front().payload.size());
-    if (room > 0) {
-      std::memcpy(parts.front().data(), incoming.front().payload.data(), room);
+    const size_t space = parts.empty() ? 0 : parts.front().size();
+    REQUIRE(space == incoming.front().payload.size());
+    if (space > 0) {
+      std::memcpy(parts.front().data(), incoming.front().payload.data(), space);
     }
     incoming.pop_front();
     return true;

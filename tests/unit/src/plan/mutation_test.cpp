@@ -152,9 +152,9 @@ void break_message(Mutant& mutant, uint32_t rank, uint32_t index, bool drop) {
     return;
   }
   const PlanOp again = send;
-  const PlanOp meets = mutant.plan.ranks[peer].ops[*recv];
+  const PlanOp matching = mutant.plan.ranks[peer].ops[*recv];
   mutant.plan.ranks[rank].ops.push_back(again);
-  mutant.plan.ranks[peer].ops.push_back(meets);
+  mutant.plan.ranks[peer].ops.push_back(matching);
 }
 
 void change_peer(Mutant& mutant, PlanOp& op, Choice& choice) {

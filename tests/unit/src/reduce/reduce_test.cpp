@@ -151,9 +151,9 @@ const Subject kSubjects[] = {
     {DType::kFloat8E5m2, random_bytes, right_small<3, uint8_t>},
 };
 
-enum class Place { kApart, kOnA, kOnB };
+enum class Output { kApart, kOnA, kOnB };
 
-void check_once(const Subject& subject, ReduceOp op, size_t count, Place place) {
+void check_once(const Subject& subject, ReduceOp op, size_t count, Output output) {
   constexpr size_t kGuard = 16;
   const size_t element = ho::size_bytes(subject.dtype);
   const size_t bytes = count * element;
@@ -165,8 +165,8 @@ void check_once(const Subject& subject, ReduceOp op, size_t count, Place place) 
     std::vector<std::byte> out_b = b;
     std::vector<std::byte> apart(bytes + shift + kGuard, std::byte{0x5a});
     std::byte* dst = apart.data() + shift;
-    if (place != Place::kApart) {
-      dst = (place == Place::kOnA ? out_a : out_b).data() + shift;
+    if (output != Output::kApart) {
+      dst = (output == Output::kOnA ? out_a : out_b).data() + shift;
     }
     ho::reduce(subject.dtype, op, dst, out_a.data() + shift, out_b.data() + shift, count);
     for (size_t i = 0; i < count; ++i) {
@@ -212,8 +212,8 @@ TEST_CASE("every type and operation agrees with the scalar reference") {
           continue;
         }
         for (const size_t count : kSizes) {
-          for (const Place place : {Place::kApart, Place::kOnA, Place::kOnB}) {
-            check_once(subject, op, count, place);
+          for (const Output output : {Output::kApart, Output::kOnA, Output::kOnB}) {
+            check_once(subject, op, count, output);
           }
         }
       }

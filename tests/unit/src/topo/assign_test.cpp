@@ -148,7 +148,8 @@ TEST_CASE("GPUs choose the nearest of 8 NICs on 2 NUMA nodes") {
   std::vector<RankInfo> infos;
   infos.reserve(order.size());
   for (const uint32_t gpu : order) {
-    infos.push_back(ho::make_rank_info(*topology, filter, ho::place_of_rank(*topology, {}, gpu)));
+    infos.push_back(
+        ho::make_rank_info(*topology, filter, ho::location_of_rank(*topology, {}, gpu)));
   }
   const auto assignment = assign(infos);
   std::set<std::string> used;
@@ -169,7 +170,7 @@ TEST_CASE("CPUs choose the nearest of 8 NICs on 2 NUMA nodes") {
   for (uint32_t rank = 0; rank < 4; ++rank) {
     const std::vector<uint32_t> cpus{rank % 2 == 0 ? 4U + rank : rank};  // 4, 1, 6, 3
     infos.push_back(
-        ho::make_rank_info(topology, filter, ho::place_of_rank(topology, cpus, std::nullopt)));
+        ho::make_rank_info(topology, filter, ho::location_of_rank(topology, cpus, std::nullopt)));
   }
   CHECK(names(assign(infos)) == "rail4 rail0 rail5 rail1");
 }

@@ -136,7 +136,7 @@ TEST_CASE("whatever a host has, its info can be sent") {
     topology.interfaces.push_back(nic);
   }
   auto info = ho::make_rank_info(topology, *ho::parse_interface_filter(""), {});
-  info.settings = ho::settings_that_must_agree(std::nullopt);
+  info.settings = ho::settings_that_must_match(std::nullopt);
   const auto bytes = ho::encode_rank_info(info);
   REQUIRE(bytes.ok());
   CHECK(*ho::parse_rank_info(*bytes) == info);

@@ -116,9 +116,9 @@ TEST_CASE("a NIC beside two kinds of memory has the NUMA node of its CPUs") {
   CHECK(nic("enP1p1s0f0").numa_node == 1);
   REQUIRE(two_memories().numa_nodes.size() == 5);
   const std::vector<uint32_t> cpus{4, 5};
-  const ho::RankPlace place = ho::place_of_rank(two_memories(), cpus, std::nullopt);
-  CHECK(ho::distance_to(nic("ib2"), two_memories(), place) == ho::kSameNumaNode);
-  CHECK(ho::distance_to(nic("ib0"), two_memories(), place) == ho::kOtherNumaNode);
+  const ho::RankLocation location = ho::location_of_rank(two_memories(), cpus, std::nullopt);
+  CHECK(ho::distance_to(nic("ib2"), two_memories(), location) == ho::kSameNumaNode);
+  CHECK(ho::distance_to(nic("ib0"), two_memories(), location) == ho::kOtherNumaNode);
   // HBM of the same CPUs is the same place.
   CHECK(ho::distance_to(nic("ib2"), two_memories(), {3, ""}) == ho::kSameNumaNode);
   CHECK(ho::distance_to(nic("ib2"), two_memories(), {2, ""}) == ho::kOtherNumaNode);

@@ -15,8 +15,8 @@ TEST_CASE("a claim survives its encoding, and nothing else is one") {
   claim.rail = RailIndex(2);
   claim.communicator = 517;
   claim.channel = 3;
-  claim.stream = 1;
-  claim.stream_count = 4;
+  claim.connection = 1;
+  claim.connection_count = 4;
   claim.job_id = 0x1122334455667788ULL;
   const auto bytes = encode(claim);
   const auto decoded = decode_claim(bytes);
@@ -39,7 +39,7 @@ TEST_CASE("a claim is checked in every field") {
   options.communicator = 1;
   options.job_id = 42;
   options.rails.resize(2);
-  options.streams = 2;
+  options.connections_per_link = 2;
   const LinkClaim good{GlobalRank(3), GlobalRank(5), RailIndex(1), 1, 0, 1, 2, 42};
   REQUIRE(check_claim(good, options).ok());
   const auto refused = [&](auto change) {
@@ -54,8 +54,8 @@ TEST_CASE("a claim is checked in every field") {
   REQUIRE(refused([](LinkClaim& c) { c.rail = RailIndex(2); }));
   REQUIRE(refused([](LinkClaim& c) { c.communicator = 0; }));
   REQUIRE(refused([](LinkClaim& c) { c.channel = kLinkChannelCount; }));
-  REQUIRE(refused([](LinkClaim& c) { c.stream = 2; }));
-  REQUIRE(refused([](LinkClaim& c) { c.stream_count = 1; }));
+  REQUIRE(refused([](LinkClaim& c) { c.connection = 2; }));
+  REQUIRE(refused([](LinkClaim& c) { c.connection_count = 1; }));
   REQUIRE(refused([](LinkClaim& c) { c.job_id = 43; }));
 }
 

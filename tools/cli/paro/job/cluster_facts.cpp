@@ -20,14 +20,14 @@ constexpr double kEqualShare = 0.7;
 constexpr size_t kMaxFileBytes = size_t{1} << 20U;
 
 // A value as a message repeats it: not all of a long one, and on one line.
-std::string shown(const nlohmann::json& value) {
-  constexpr size_t kShownBytes = 64;
+std::string to_string(const nlohmann::json& value) {
+  constexpr size_t kMaxTextBytes = 64;
   if (value.is_structured()) {
     return value.is_array() ? "[..]" : "{..}";
   }
   std::string text = value.dump(-1, ' ', true);
-  if (text.size() > kShownBytes) {
-    text = text.substr(0, kShownBytes) + "..";
+  if (text.size() > kMaxTextBytes) {
+    text = text.substr(0, kMaxTextBytes) + "..";
   }
   return text;
 }
@@ -57,7 +57,8 @@ ho::Result<nlohmann::json> parse_object(std::string_view text, std::string_view 
     return ho::invalid(fmt::format("{}: takes one JSON object with {}", name, kKeys));
   }
   if (twice) {
-    return ho::invalid(fmt::format("{}: {} is given twice; write it once", name, shown(*twice)));
+    return ho::invalid(
+        fmt::format("{}: {} is given twice; write it once", name, to_string(*twice)));
   }
   return json;
 }
@@ -69,7 +70,7 @@ ho::Result<double> quantity(const std::string& what,
                             std::string_view example) {
   if (!value.is_string()) {
     return ho::invalid(
-        fmt::format("{} {}: takes a text with a unit, as \"{}\"", what, shown(value), example));
+        fmt::format("{} {}: takes a text with a unit, as \"{}\"", what, to_string(value), example));
   }
   return parse(what, value.get<std::string>());
 }
@@ -78,14 +79,15 @@ ho::Result<uint32_t> whole(const std::string& what, const nlohmann::json& value)
   const bool is_whole = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
                         value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
   if (!is_whole) {
-    return ho::invalid(fmt::format("{} {}: takes a whole number from 1 on", what, shown(value)));
+    return ho::invalid(
+        fmt::format("{} {}: takes a whole number from 1 on", what, to_string(value)));
   }
   return value.get<uint32_t>();
 }
 
 ho::Result<double> positive(const std::string& what, const nlohmann::json& value) {
   if (!value.is_number() || !(value.get<double>() > 0)) {
-    return ho::invalid(fmt::format("{} {}: takes a number above 0", what, shown(value)));
+    return ho::invalid(fmt::format("{} {}: takes a number above 0", what, to_string(value)));
   }
   return value.get<double>();
 }
@@ -108,7 +110,7 @@ ho::Status set(ClusterFacts& facts,
   } else if (key == "nics") {
     HORING_ASSIGN(facts.nics, positive(what, value));
   } else {
-    return ho::invalid(fmt::format("{}: {} is not known; takes {}", name, shown(key), kKeys));
+    return ho::invalid(fmt::format("{}: {} is not known; takes {}", name, to_string(key), kKeys));
   }
   return {};
 }

@@ -102,14 +102,14 @@ std::vector<float> attention_shares(const AttentionShape& shape, const Attention
   const float scale = score_scale(shape);
   std::vector<float> shares(tokens * shape.sequence);
   for (size_t token = 0; token < tokens; ++token) {
-    const size_t place = token % shape.sequence;
+    const size_t position = token % shape.sequence;
     const float* const query = inputs.queries.data() + token * shape.dim;
-    const float* const keys = inputs.keys.data() + (token - place) * shape.dim;
+    const float* const keys = inputs.keys.data() + (token - position) * shape.dim;
     float* const row = shares.data() + token * shape.sequence;
-    for (size_t other = 0; other <= place; ++other) {
+    for (size_t other = 0; other <= position; ++other) {
       row[other] = scale * dot(query, keys + other * shape.dim, shape.dim);
     }
-    softmax(row, place + 1);
+    softmax(row, position + 1);
   }
   return shares;
 }
@@ -117,9 +117,9 @@ std::vector<float> attention_shares(const AttentionShape& shape, const Attention
 void attend(const AttentionShape& shape, Values shares, Values values, Sums result) {
   const size_t tokens = values.size() / shape.dim;
   for (size_t token = 0; token < tokens; ++token) {
-    const size_t place = token % shape.sequence;
-    const float* const sample = values.data() + (token - place) * shape.dim;
-    for (size_t other = 0; other <= place; ++other) {
+    const size_t position = token % shape.sequence;
+    const float* const sample = values.data() + (token - position) * shape.dim;
+    for (size_t other = 0; other <= position; ++other) {
       add_scaled(shares[token * shape.sequence + other],
                  sample + other * shape.dim,
                  shape.dim,
@@ -138,17 +138,17 @@ void attend_backward(const AttentionShape& shape,
   const float scale = score_scale(shape);
   std::vector<float> dscores(shape.sequence);
   for (size_t token = 0; token < tokens; ++token) {
-    const size_t place = token % shape.sequence;
-    const size_t sample = (token - place) * dim;
+    const size_t position = token % shape.sequence;
+    const size_t sample = (token - position) * dim;
     const float* const row = shares.data() + token * shape.sequence;
     const float* const dout = dresult.data() + token * dim;
-    for (size_t other = 0; other <= place; ++other) {
+    for (size_t other = 0; other <= position; ++other) {
       const size_t at = sample + other * dim;
       dscores[other] = dot(dout, inputs.values.data() + at, dim);
       add_scaled(row[other], dout, dim, gradients.values.data() + at);
     }
-    softmax_backward(row, place + 1, dscores.data());
-    for (size_t other = 0; other <= place; ++other) {
+    softmax_backward(row, position + 1, dscores.data());
+    for (size_t other = 0; other <= position; ++other) {
       const size_t at = sample + other * dim;
       const float score = scale * dscores[other];
       add_scaled(score, inputs.keys.data() + at, dim, gradients.queries.data() + token * dim);

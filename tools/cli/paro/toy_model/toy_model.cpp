@@ -214,9 +214,9 @@ Batch Model::batch_of(uint64_t step, const Samples& samples) const {
   for (uint64_t sample = samples.first; sample < samples.first + samples.count; ++sample) {
     auto token =
         static_cast<uint32_t>(draw({c.seed, kForData, step, sample}) % uint64_t{c.vocabulary});
-    for (uint64_t place = 1; place <= c.sequence; ++place) {
+    for (uint64_t position = 1; position <= c.sequence; ++position) {
       batch.tokens.push_back(token);
-      const uint64_t bits = draw({c.seed, kForData, step, sample, place});
+      const uint64_t bits = draw({c.seed, kForData, step, sample, position});
       const bool strays = static_cast<double>(fraction(bits)) < c.noise;
       const uint64_t next = strays ? bits : uint64_t{3} * token + 1;
       token = static_cast<uint32_t>(next % c.vocabulary);

@@ -70,7 +70,8 @@ TEST_CASE("ranks that have given nothing since they met are named with that") {
   REQUIRE(outcomes.size() == 1);
   CHECK(outcomes[0].error.code() == StatusCode::kTimeout);
   CHECK(has(outcomes[0].error.message(),
-            "ranks 0, 2 have not answered; the longest, rank 0, since the ranks met: they are"));
+            "ranks 0, 2 have not answered; the longest, rank 0, since the ranks found each other: "
+            "they are"));
 }
 
 TEST_CASE("a gather ends at the earliest deadline of those who wait in it, in any order") {
@@ -165,12 +166,12 @@ TEST_CASE("who comes late to a gather that has failed hears why at once, and onl
   for (const uint32_t late : {1U, 3U}) {
     // Of other members, or another tag, it is another gather.
     CHECK_FALSE(job.give(late, "another split", {}, kBegin + 1200ms).has_value());
-    const auto told = job.give(late, "split", {}, kBegin + 1250ms);
-    REQUIRE(told.has_value());
-    CHECK(told->waiters.size() == 1);
-    CHECK(told->waiters[0].rank == late);
-    CHECK(told->error.code() == errors[0].code());
-    CHECK(told->error.message() ==
+    const auto reported = job.give(late, "split", {}, kBegin + 1250ms);
+    REQUIRE(reported.has_value());
+    CHECK(reported->waiters.size() == 1);
+    CHECK(reported->waiters[0].rank == late);
+    CHECK(reported->error.code() == errors[0].code());
+    CHECK(reported->error.message() ==
           errors[0].message() + "; rank " + std::to_string(late) + " came 250 ms after that");
     // Once more is another try.
     CHECK_FALSE(job.give(late, "split", {}, kBegin + 1260ms).has_value());

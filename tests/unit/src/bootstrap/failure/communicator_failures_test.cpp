@@ -65,12 +65,12 @@ struct Tree {
 };
 
 const Decision& on(const std::vector<Decision>& decisions, uint64_t communicator) {
-  const auto place =
+  const auto entry =
       std::find_if(decisions.begin(), decisions.end(), [communicator](const Decision& each) {
         return each.communicator == communicator;
       });
-  REQUIRE(place != decisions.end());
-  return *place;
+  REQUIRE(entry != decisions.end());
+  return *entry;
 }
 
 }  // namespace

@@ -78,11 +78,11 @@ TEST_CASE("communicators of one number are told apart: no stranger is blamed") {
                                   {3, true, {in(kOdd, 0, "")}}};
   FailureReport first = report_of(0, StatusCode::kTimeout, "all_reduce #1 is late");
   first.communicator = kEven;
-  const auto said = [&] { return describe_stall(answers, names(4), first); };
+  const auto said = [&] { return stall_text(answers, names(4), first); };
   CHECK(has(said(), "rank 2 has not entered all_reduce #1 of communicator 3 (it has entered none"));
   CHECK(has(said(), "communicator 3 is of ranks 0, 2 of the job"));
   CHECK_FALSE(has(said(), "rank 3"));
-  CHECK_FALSE(describe_different_calls(answers, first).has_value());
+  CHECK_FALSE(different_calls_text(answers, first).has_value());
   // Where the others are ahead in numbers, too.
   answers[1].states = {in(kOdd, 200, "barrier")};
   CHECK(has(said(), "rank 2 has not entered all_reduce #1 of communicator 3"));
@@ -104,7 +104,7 @@ TEST_CASE("of two communicators that stall, the one that the report is of is exp
   for (const uint64_t reported : {kOne, kTwo}) {
     FailureReport first = report_of(0, StatusCode::kTimeout, "all_reduce #1 is late");
     first.communicator = reported;
-    const std::string said = describe_stall(answers, names(3), first);
+    const std::string said = stall_text(answers, names(3), first);
     CHECK(has(said, "rank 1 has not entered") == (reported == kOne));
     CHECK(has(said, "rank 2 has not entered") == (reported == kTwo));
   }
@@ -114,7 +114,7 @@ TEST_CASE("a message between two that only one has begun says so") {
   const std::vector<RankAnswer> answers{
       {0, true, {state_of(1, 0, "send/recv", "recv from rank 1", 0, 9)}}, {1, true, {}}};
   const FailureReport first = report_of(0, StatusCode::kTimeout, "send/recv #1 is late");
-  CHECK(has(describe_stall(answers, names(2), first),
+  CHECK(has(stall_text(answers, names(2), first),
             "only rank 0 has entered send/recv #1 and waits: recv from rank 1"));
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("a stall waits for answers, but not for long") {
 TEST_CASE("where one rank alone answers, it is not called all ranks") {
   const std::vector<RankAnswer> answers{{0, true, {state_of(4, 3, "barrier", "recv from rank 1")}},
                                         {1, false, {}}};
-  CHECK(describe_stall(answers, names(2), report_of(0, StatusCode::kTimeout, "barrier #4")) ==
+  CHECK(stall_text(answers, names(2), report_of(0, StatusCode::kTimeout, "barrier #4")) ==
         "rank 1 (n, pid 101) does not answer: stopped, or its host is gone; the one rank that "
         "answers has entered barrier #4 and waits: recv from rank 1 (rank 0)");
 }
@@ -236,7 +236,7 @@ TEST_CASE("a chain of waits over thousands of ranks is followed to its end") {
     }
   }
   const std::string text =
-      describe_stall(answers, names(kRanks), report_of(0, StatusCode::kTimeout, "barrier #1"));
+      stall_text(answers, names(kRanks), report_of(0, StatusCode::kTimeout, "barrier #1"));
   CHECK(text.starts_with("rank 4095 has not entered barrier #1 of communicator 4095 ("));
 }
 
@@ -249,7 +249,7 @@ TEST_CASE("a stall names who has not entered, and where the others wait") {
         {rank, true, {rank == 5 ? state_of(11, 11) : state_of(12, 11, "all_reduce", waiting)}});
   }
   const std::string text =
-      describe_stall(answers, names(16), report_of(3, StatusCode::kTimeout, "all_reduce #12"));
+      stall_text(answers, names(16), report_of(3, StatusCode::kTimeout, "all_reduce #12"));
   CHECK(text ==
         "rank 5 has not entered all_reduce #12 (its last is #11); 15 ranks wait in it: "
         "inter step 2 of rail 1 (ranks 1, 4), intra step 1 of rank 5 (ranks 0, 2, 3, 6-15)");
@@ -264,7 +264,7 @@ TEST_CASE("ranks behind are told apart by what they do") {
                                         {5, true, {state_of(9, 9)}},
                                         {6, true, {}}};
   const std::string text =
-      describe_stall(answers, names(7), report_of(0, StatusCode::kTimeout, "late"));
+      stall_text(answers, names(7), report_of(0, StatusCode::kTimeout, "late"));
   CHECK(has(text,
             "rank 1 has not entered barrier #9 (it is still in all_gather #8: send to rank 2)"));
   CHECK(has(text, "ranks 2, 3 have not entered barrier #9 (their last is #7)"));
@@ -280,11 +280,11 @@ TEST_CASE("the operation that the first report names is the one that is explaine
        true,
        {state_of(3, 2, "all_gather", "a", 0, 0), state_of(5, 4, "reduce_scatter", "b", 2, 1)}},
       {1, true, {state_of(3, 2, "all_gather", "c", 0, 0), state_of(4, 4, "", "", 2, 1)}}};
-  const std::string second = describe_stall(
+  const std::string second = stall_text(
       answers, names(2), report_of(0, StatusCode::kTimeout, "reduce_scatter #5 is late"));
   CHECK(has(second, "rank 1 has not entered reduce_scatter #5 of communicator 2"));
-  const std::string first = describe_stall(
-      answers, names(2), report_of(0, StatusCode::kTimeout, "all_gather #3 is late"));
+  const std::string first =
+      stall_text(answers, names(2), report_of(0, StatusCode::kTimeout, "all_gather #3 is late"));
   CHECK(first == "all 2 ranks have entered all_gather #3 and wait: a (rank 0), c (rank 1)");
 }
 
@@ -305,14 +305,14 @@ TEST_CASE("ranks that have completed unequally many may be in different operatio
   const std::vector<RankAnswer> answers{{0, true, {state_of(3, 0, "all_reduce", "a")}},
                                         {1, true, {state_of(3, 2, "broadcast", "b")}}};
   const FailureReport first = report_of(0, StatusCode::kTimeout, "late");
-  CHECK_FALSE(describe_different_calls(answers, first).has_value());
+  CHECK_FALSE(different_calls_text(answers, first).has_value());
 }
 
 TEST_CASE("a rank that is in an operation of another kind is named with it") {
   const std::vector<RankAnswer> answers{
       {0, true, {state_of(0, 0), state_of(1, 0, "reduce_scatter", "recv from rank 1", 0, 1)}},
       {1, true, {state_of(1, 0, "all_gather", "recv from rank 0"), state_of(0, 0, "", "", 0, 1)}}};
-  const std::string text = describe_stall(
+  const std::string text = stall_text(
       answers, names(2), report_of(0, StatusCode::kTimeout, "reduce_scatter #1 is late"));
   CHECK(has(text,
             "rank 1 has not entered reduce_scatter #1 (it has entered none so far; it is in "
@@ -326,7 +326,7 @@ TEST_CASE("a rank that is in a split is named with it, and the split is not what
       {1, true, {state_of(4, 3, "all_reduce", "recv from rank 0")}}};
   for (const uint32_t reporter : {0U, 1U}) {
     const std::string said =
-        describe_stall(answers, names(2), report_of(reporter, StatusCode::kTimeout, "late"));
+        stall_text(answers, names(2), report_of(reporter, StatusCode::kTimeout, "late"));
     INFO(said);
     CHECK(has(said,
               "rank 0 has not entered all_reduce #4 (its last is #3; it is in ho_comm_split #2)"));
@@ -342,7 +342,7 @@ TEST_CASE("a stall names the rank at the end of the waits, over all communicator
       {1, true, {state_of(0, 0, "", "", 3)}},
       {2, true, {state_of(1, 0, "reduce_scatter", "recv from rank 0", 4, 1)}},
       {3, true, {state_of(1, 0, "reduce_scatter", "recv from rank 0", 4, 1)}}};
-  const std::string text = describe_stall(
+  const std::string text = stall_text(
       answers, names(4), report_of(2, StatusCode::kTimeout, "reduce_scatter #1 is late"));
   CHECK(
       text ==
@@ -360,7 +360,7 @@ TEST_CASE("waits are followed through several communicators") {
       {2, true, {state_of(2, 2, "", "", 2, 2)}},
       {3, true, {state_of(6, 5, "all_reduce", "c", 0, 2)}}};
   const std::string text =
-      describe_stall(answers, names(4), report_of(3, StatusCode::kTimeout, "all_reduce #6"));
+      stall_text(answers, names(4), report_of(3, StatusCode::kTimeout, "all_reduce #6"));
   INFO(text);
   CHECK(text.starts_with("rank 2 has not entered broadcast #3 of communicator 2 (its last is #2)"));
   CHECK(has(text, "because of that, rank 0 has not entered all_reduce #6"));
@@ -371,7 +371,7 @@ TEST_CASE("waits end at a rank that waits for a message, whose numbers are no ot
       {0, true, {state_of(1, 0, "all_gather", "a", 3), state_of(0, 0, "", "", 0, 1)}},
       {1, true, {state_of(0, 0, "", "", 3), state_of(1, 0, "send/recv", "b", 0, 3)}},
       {2, true, {state_of(1, 0, "reduce_scatter", "c", 0, 1), state_of(7, 7, "", "", 0, 3)}}};
-  const std::string text = describe_stall(
+  const std::string text = stall_text(
       answers, names(3), report_of(2, StatusCode::kTimeout, "reduce_scatter #1 is late"));
   INFO(text);
   CHECK(text.starts_with(
@@ -384,7 +384,7 @@ TEST_CASE("ranks that wait for each other in two communicators are told as they 
       {0, true, {state_of(1, 0, "all_gather", "a", 1), state_of(0, 0, "", "", 2)}},
       {1, true, {state_of(0, 0, "", "", 1), state_of(1, 0, "broadcast", "b", 2)}}};
   const std::string text =
-      describe_stall(answers, names(2), report_of(0, StatusCode::kTimeout, "all_gather #1"));
+      stall_text(answers, names(2), report_of(0, StatusCode::kTimeout, "all_gather #1"));
   INFO(text);
   CHECK(text.starts_with(
       "rank 1 has not entered all_gather #1 of communicator 1 (it has entered none so far; it is "
@@ -394,7 +394,7 @@ TEST_CASE("ranks that wait for each other in two communicators are told as they 
 TEST_CASE("a stall without any operation says so") {
   const std::vector<RankAnswer> answers{{0, true, {state_of(3, 3)}}, {1, false, {}}};
   const std::string text =
-      describe_stall(answers, names(2), report_of(0, StatusCode::kTimeout, "late"));
+      stall_text(answers, names(2), report_of(0, StatusCode::kTimeout, "late"));
   CHECK(has(text, "rank 1 (n, pid 101) does not answer"));
   CHECK(has(text, "no rank that answers is inside an operation"));
 }

@@ -101,7 +101,7 @@ TEST_CASE("a rank of another world size is not expected again unless it is of an
   other.job = "HORING_JOB_ID=7";
   wire::RankClaim own = other;
   own.job = "";
-  CHECK(has(ranks.judge(other), "another job meets at tcp://node:4000"));
+  CHECK(has(ranks.judge(other), "another job has its rendezvous at tcp://node:4000"));
   CHECK(ranks.all_refused(at(0)).ok());
   CHECK(ranks.all_refused(at(500)).ok());
   CHECK(has(ranks.judge(own), "rank 0 (node, pid 100) was started with a world size of 3"));

@@ -14,8 +14,8 @@ using Environment = std::map<std::string, std::string>;
 
 Result<Rendezvous> from(const Environment& environment) {
   return rendezvous_from([&](const std::string& name) -> std::optional<std::string> {
-    const auto place = environment.find(name);
-    return place == environment.end() ? std::nullopt : std::optional(place->second);
+    const auto entry = environment.find(name);
+    return entry == environment.end() ? std::nullopt : std::optional(entry->second);
   });
 }
 
@@ -136,8 +136,8 @@ TEST_CASE("the environment says which job a rank is of") {
   for (const auto& row : rows) {
     const Environment& environment = row.first;
     const auto said = job_identity_from([&](const std::string& name) -> std::optional<std::string> {
-      const auto place = environment.find(name);
-      return place == environment.end() ? std::nullopt : std::optional(place->second);
+      const auto entry = environment.find(name);
+      return entry == environment.end() ? std::nullopt : std::optional(entry->second);
     });
     CHECK(said == row.second);
     CHECK(said.size() <= wire::kMaxJobBytes);

@@ -198,7 +198,7 @@ TEST_CASE("fp32 sums launch the kernel of their sources and destination") {
   const Driver driver = table();
   const Kernels kernels = loaded(driver);
   std::vector<float> memory(100);
-  const auto name_of = [&](const SumKind& kind) {
+  const auto kernel_name = [&](const SumKind& kind) {
     const Sum sum = {.dst = on_device(memory.data()),
                      .src = on_device(memory.data()),
                      .incoming = on_device(memory.data() + 50),
@@ -207,14 +207,14 @@ TEST_CASE("fp32 sums launch the kernel of their sources and destination") {
     return calls.launched.back();
   };
   SumKind kind = {.dtype = DType::kBfloat16, .fp32_sums = true};
-  CHECK(name_of(kind) == "ho_sum_bfloat16");
+  CHECK(kernel_name(kind) == "ho_sum_bfloat16");
   kind.dst_is_fp32 = true;
-  CHECK(name_of(kind) == "ho_sum_float32_bfloat16_bfloat16");
+  CHECK(kernel_name(kind) == "ho_sum_float32_bfloat16_bfloat16");
   kind.src_is_fp32 = true;
-  CHECK(name_of(kind) == "ho_sum_float32_float32_bfloat16");
+  CHECK(kernel_name(kind) == "ho_sum_float32_float32_bfloat16");
   kind.dtype = DType::kFloat16;
   kind.dst_is_fp32 = false;
-  CHECK(name_of(kind) == "ho_sum_float16_float32_float16");
+  CHECK(kernel_name(kind) == "ho_sum_float16_float32_float16");
   kind.dtype = DType::kFloat64;
   CHECK(kernels.sum(kStream, kind, Sum{}).code() == StatusCode::kInvalidArgument);
 }

@@ -65,26 +65,26 @@ bool near(double a, double b) {
   return std::fabs(a - b) <= 1e-13 * std::fabs(b);
 }
 
-// A block's work as a device does it, its lanes in an order of their own between two waits.
+// A block's work as a device does it, its threads in an order of their own between two waits.
 template <class Reduction, class Arguments>
 typename Reduction::Part tile_on_device(const Arguments& arguments, uint64_t tile, uint64_t seed) {
   std::vector<unsigned> order(kThreads);
-  for (unsigned lane = 0; lane < kThreads; ++lane) {
-    order[lane] = lane;
+  for (unsigned thread = 0; thread < kThreads; ++thread) {
+    order[thread] = thread;
   }
   std::mt19937_64 random(seed);
-  std::vector<typename Reduction::Part> lanes(kThreads);
+  std::vector<typename Reduction::Part> thread_parts(kThreads);
   std::shuffle(order.begin(), order.end(), random);
-  for (const unsigned lane : order) {
-    lanes[lane] = Reduction::lane(arguments, tile, lane);
+  for (const unsigned thread : order) {
+    thread_parts[thread] = Reduction::part_of(arguments, tile, thread);
   }
   for (unsigned distance = kThreads / 2; distance > 0; distance /= 2) {
     std::shuffle(order.begin(), order.end(), random);
-    for (const unsigned lane : order) {
-      add_pair(lanes.data(), lane, distance);
+    for (const unsigned thread : order) {
+      add_pair(thread_parts.data(), thread, distance);
     }
   }
-  return lanes[0];
+  return thread_parts[0];
 }
 
 constexpr size_t kSizes[] = {
@@ -139,7 +139,7 @@ TEST_CASE("values that are not finite are counted and stay out of the norm") {
   CHECK(norm_of("ho_norm_float32", &largest, 1, 2).not_finite == 1);
 }
 
-TEST_CASE("a norm has the same bits on any grid and in any order of lanes") {
+TEST_CASE("a norm has the same bits on any grid and in any order of threads") {
   const std::vector<float> values = random_values(7 * kTileElements + 77);
   const SquaredNorm want = norm_of("ho_norm_float32", values.data(), values.size());
   const NormArguments arguments = {.values = reinterpret_cast<uint64_t>(values.data()),
@@ -175,7 +175,7 @@ TEST_CASE("a norm has the same bits at any alignment of its values") {
   }
 }
 
-TEST_CASE("more tiles than lanes are added up in full") {
+TEST_CASE("more tiles than threads are added up in full") {
   constexpr size_t kParts = 1000;
   std::vector<SquaredNorm> parts(kParts);
   for (size_t i = 0; i < kParts; ++i) {

@@ -31,17 +31,17 @@ def line_of(*arguments):
 
 class Results(unittest.TestCase):
     def test_large_sizes_go_by_the_median(self):
-        self.assertTrue(line_of("large", BIG, [100] * 11, [99.5] * 11).met)
-        self.assertFalse(line_of("large", BIG, [100] * 11, [98] * 11).met)
+        self.assertTrue(line_of("large", BIG, [100] * 11, [99.5] * 11).passed)
+        self.assertFalse(line_of("large", BIG, [100] * 11, [98] * 11).passed)
         # Six of eleven decide, however far away the others are.
-        self.assertTrue(line_of("large", BIG, [100] * 11, [100] * 6 + [10] * 5).met)
-        self.assertFalse(line_of("large", BIG, [100] * 11, [100] * 5 + [10] * 6).met)
+        self.assertTrue(line_of("large", BIG, [100] * 11, [100] * 6 + [10] * 5).passed)
+        self.assertFalse(line_of("large", BIG, [100] * 11, [100] * 5 + [10] * 6).passed)
 
     def test_small_sizes_go_by_the_interval(self):
         # Of eleven ratios the interval goes from the second to the tenth.
-        self.assertTrue(line_of("small", SIZE, [100] * 11, [90] * 9 + [100] * 2).met)
-        self.assertFalse(line_of("small", SIZE, [100] * 11, [90] * 10 + [100]).met)
-        self.assertTrue(line_of("small", SIZE, [100] * 11, [200] * 11).met)
+        self.assertTrue(line_of("small", SIZE, [100] * 11, [90] * 9 + [100] * 2).passed)
+        self.assertFalse(line_of("small", SIZE, [100] * 11, [90] * 10 + [100]).passed)
+        self.assertTrue(line_of("small", SIZE, [100] * 11, [200] * 11).passed)
 
     def test_a_ratio_above_one_is_faster_now(self):
         ratio = line_of("large", BIG, [50] * 11, [100] * 11).ratio
@@ -50,17 +50,17 @@ class Results(unittest.TestCase):
     def test_processor_time_is_bounded_for_calls_and_gigabytes(self):
         for kind, size, share, what in (("calls", 8, 0.2, "10,000 calls of 8 B"),
                                         ("large", BIG, 2000 * BIG / 1e9, "GB")):
-            for seconds, met in ((1.03, True), (1.04, False)):
+            for seconds, passed in ((1.03, True), (1.04, False)):
                 line = against_report.lines_of([job(kind, size, [1] * 11, [1] * 11, (seconds, 1.0), 2000)])[1]
-                self.assertEqual((line.what, line.met, line.is_time), (what, met, False))
+                self.assertEqual((line.what, line.passed, line.is_time), (what, passed, False))
                 self.assertAlmostEqual(line.this, seconds / share)
         self.assertEqual(len(against_report.lines_of([job("small", SIZE, [1], [1])])), 1)
 
     def test_failed_rounds_do_not_count_and_nothing_is_no_success(self):
         line = line_of("large", BIG, [100, None, 100], [100, 100, None])
-        self.assertEqual((line.ratio.pairs, line.met), (1, True))
+        self.assertEqual((line.ratio.pairs, line.passed), (1, True))
         for line in against_report.lines_of([job("large", BIG, [None], [100])]):
-            self.assertEqual((line.ratio, line.met), (None, False))
+            self.assertEqual((line.ratio, line.passed), (None, False))
 
     def test_a_report_that_was_read_back_says_the_same(self):
         some = job("large", BIG, [100] * 11, [100] * 11)

@@ -27,16 +27,16 @@ RESULT = {"results": rows(12), "groups": "4x4", "rails": 4, "rate": 200,
           "config": {"model": "some", "ranks": 16, "micro_batch": 1, "accumulation": 4}}
 
 
-class Places(unittest.TestCase):
+class Boxes(unittest.TestCase):
     def assert_free(self, points, sizes):
-        places = picture.free_places(points, sizes, BOUNDS)
-        for a, b in itertools.combinations(places, 2):
+        indices = picture.free_boxes(points, sizes, BOUNDS)
+        for a, b in itertools.combinations(indices, 2):
             self.assertFalse(picture.overlap(a, b), (a, b))
-        for box, (x, y) in itertools.product(places, points):
+        for box, (x, y) in itertools.product(indices, points):
             self.assertFalse(picture.overlap(box, (x - 2, y - 2, x + 2, y + 2)))
-        for left, bottom, right, top in places:
+        for left, bottom, right, top in indices:
             self.assertTrue(left >= 0 and bottom >= 0 and right <= 600 and top <= 400)
-        return places
+        return indices
 
     def test_a_single_label_stands_to_the_right(self):
         (left, bottom, right, top), = self.assert_free([(100, 100)], [(40, 10)])
@@ -50,8 +50,8 @@ class Places(unittest.TestCase):
         self.assert_free([(300 + n % 4, 200 + n // 4) for n in range(17)], [(45, 10)] * 17)
 
     def test_a_label_without_room_stands_beside_its_point(self):
-        places = picture.free_places([(5, 5)], [(700, 10)], BOUNDS)
-        self.assertEqual(places[0][0], 12)
+        indices = picture.free_boxes([(5, 5)], [(700, 10)], BOUNDS)
+        self.assertEqual(indices[0][0], 12)
 
     def test_what_is_missing_is_named(self):
         self.assertIn(picture.lacking(), ("", "pictures take matplotlib: apt-get install python3-matplotlib"))

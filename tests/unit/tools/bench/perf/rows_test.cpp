@@ -97,11 +97,11 @@ TEST_CASE("the JSON report has nccl-tests' keys and nesting") {
   const auto& row = report["results"][0];
   CHECK(has_all(row, {"size", "count", "type", "redop", "root", "algorithm", "groups"}));
   CHECK(row["actual_iterations"] == 20);
-  for (const char* place : {"out_of_place", "in_place"}) {
-    CHECK(has_all(row[place], {"time", "alg_bw", "bus_bw", "nwrong", "link_share", "time_p50"}));
-    CHECK(row[place]["time"] == 1000.0);
-    CHECK(row[place]["nwrong"] == 0);
-    CHECK(row[place]["overlap_ratio"].is_null());
+  for (const char* at_index : {"out_of_place", "in_place"}) {
+    CHECK(has_all(row[at_index], {"time", "alg_bw", "bus_bw", "nwrong", "link_share", "time_p50"}));
+    CHECK(row[at_index]["time"] == 1000.0);
+    CHECK(row[at_index]["nwrong"] == 0);
+    CHECK(row[at_index]["overlap_ratio"].is_null());
   }
 }
 

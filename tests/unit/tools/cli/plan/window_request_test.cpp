@@ -122,7 +122,7 @@ TEST_CASE("a window is described block by block") {
   options.pieces = 2;
   auto request = window_request(options, Collective::kAllReduce);
   REQUIRE(request.ok());
-  CHECK(describe_window(*request) ==
+  CHECK(to_string(*request) ==
         "window of a rail under NCCL: 28 bytes, 3 members\n"
         "  block 0, of member 0: bytes 0 to 11, in 2 pieces of 8\n"
         "  block 1, of member 1: bytes 12 to 19, in 1 piece\n"
@@ -130,7 +130,7 @@ TEST_CASE("a window is described block by block") {
         "  fractions below count all blocks, and the pieces of a block, as equal\n");
   request = window_request(window_options(2, "24"), Collective::kAllReduce);
   REQUIRE(request.ok());
-  CHECK(describe_window(*request) ==
+  CHECK(to_string(*request) ==
         "window of a rail under NCCL: 24 bytes, 2 members\n"
         "  block 0, sent by each of the two members to the other: bytes 0 to 23, in 1 piece\n");
 }

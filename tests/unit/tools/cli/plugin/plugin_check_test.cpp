@@ -28,11 +28,12 @@ struct FakeLibrary {
 };
 
 const char* answer(const char* name) {
-  const std::string_view asked(name);
-  if (asked == "NCCL_NET_PLUGIN" || asked == "NCCL_TUNER_PLUGIN") {
+  const std::string_view requested(name);
+  if (requested == "NCCL_NET_PLUGIN" || requested == "NCCL_TUNER_PLUGIN") {
     return kOurs;
   }
-  return asked == "NCCL_COLLNET_ENABLE" || asked == "NCCL_NET_PLUGIN_REF_COUNT" ? "1" : nullptr;
+  return requested == "NCCL_COLLNET_ENABLE" || requested == "NCCL_NET_PLUGIN_REF_COUNT" ? "1"
+                                                                                        : nullptr;
 }
 
 std::vector<std::string> all_symbols() {

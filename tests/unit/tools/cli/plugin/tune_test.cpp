@@ -109,7 +109,7 @@ TEST_CASE("tune: what is not given follows from what is") {
   CHECK(plain.head_count == 4);
   CHECK(plain.nic_mbps == plain.rail_mbps);
   CHECK(plain.buffer_bytes == 4U << 20U);
-  const auto given = inputs_of(parse_tune({"--nodes",
+  const auto input = inputs_of(parse_tune({"--nodes",
                                            "2",
                                            "--ranks-per-node",
                                            "8",
@@ -129,16 +129,16 @@ TEST_CASE("tune: what is not given follows from what is") {
                                            "3",
                                            "--chunk-sizes"})
                                    .options);
-  CHECK(given.rank_count == 16);
-  CHECK(given.nic_count == 2);
-  CHECK(given.head_count == 2);
-  CHECK(given.rail_mbps == 200);
-  CHECK(given.nic_mbps == 300);
-  CHECK(given.intra_mbps == 5000);
-  CHECK(given.hop_ns == 7000);
-  CHECK(given.buffer_bytes == 16U << 20U);
-  CHECK(given.channels() == 3);
-  CHECK(given.sets_chunk_size == 1);
+  CHECK(input.rank_count == 16);
+  CHECK(input.nic_count == 2);
+  CHECK(input.head_count == 2);
+  CHECK(input.rail_mbps == 200);
+  CHECK(input.nic_mbps == 300);
+  CHECK(input.intra_mbps == 5000);
+  CHECK(input.hop_ns == 7000);
+  CHECK(input.buffer_bytes == 16U << 20U);
+  CHECK(input.channels() == 3);
+  CHECK(input.sets_chunk_size == 1);
 }
 
 TEST_CASE("tune: what is allowed follows from the nodes and their switches") {
@@ -258,7 +258,7 @@ TEST_CASE("tune: the choice shown is NCCL's, for every shape, size and protocol"
 }
 
 TEST_CASE("tune: where no rail ring wins, what NCCL chooses among is named") {
-  const std::string text = to_text(report({"--ranks-per-node", "1", "--max", "1M"}));
+  const std::string text = to_string(report({"--ranks-per-node", "1", "--max", "1M"}));
   CHECK(text.find("  ring or tree  ") != std::string::npos);
   CHECK(text.find("  ring or pat  ") != std::string::npos);
   CHECK(text.find("collnet_direct takes 1.") != std::string::npos);
@@ -318,11 +318,11 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
   CHECK(inputs.hop_ns == 9000);
   CHECK(inputs.channels() == 6);
   CHECK(parse_tune({}).options.file == "own.csv");
-  CHECK(to_text(report({})).find("from the environment: HORING_TUNER_NICS=2\n") !=
+  CHECK(to_string(report({})).find("from the environment: HORING_TUNER_NICS=2\n") !=
         std::string::npos);
-  CHECK(to_text(report({})).find("from the environment: HORING_TUNING_FILE=own.csv\n") !=
+  CHECK(to_string(report({})).find("from the environment: HORING_TUNING_FILE=own.csv\n") !=
         std::string::npos);
-  const auto given = parse_tune({"--nics",
+  const auto input = parse_tune({"--nics",
                                  "4",
                                  "--rail-mbps",
                                  "100",
@@ -333,14 +333,14 @@ TEST_CASE("tune: the tuner's own variables stand in for options that are not giv
                                  "--file",
                                  "t.csv"})
                          .options;
-  inputs = inputs_of(given);
+  inputs = inputs_of(input);
   CHECK(inputs.nic_count == 4);
   CHECK(inputs.rail_mbps == 100);
   CHECK(inputs.nic_mbps == 300);
   CHECK(inputs.intra_mbps == 3000);
   CHECK(inputs.hop_ns == 7000);
-  CHECK(given.file == "t.csv");
-  CHECK(given.from_environment ==
+  CHECK(input.file == "t.csv");
+  CHECK(input.from_environment ==
         std::vector<std::string>{"HORING_TUNER_NIC_MBPS=300", "HORING_TUNER_CHANNELS=6"});
   const test::ScopedVariable rail("HORING_TUNER_RAIL_MBPS", "250");
   CHECK(inputs_of(parse_tune({}).options).rail_mbps == 250);
@@ -383,7 +383,7 @@ TEST_CASE("tune: NCCL_ALGO and NCCL_PROTO take away what NCCL then does not offe
 }
 
 TEST_CASE("tune: the text has a table per collective") {
-  const std::string text = to_text(report({"--nvswitch", "--max", "1M", "--min", "512K"}));
+  const std::string text = to_string(report({"--nvswitch", "--max", "1M", "--min", "512K"}));
   CHECK(text.find("4 nodes of 4 ranks, 4 NICs and 4 heads each; per NIC 100000 Mbit/s for rail "
                   "rings and 100000 for NCCL's sends; 2400 Gbit/s inside; 20 us per hop; 4 "
                   "channels of 4 MiB\n") == 0);

@@ -1,4 +1,4 @@
-#include "topo/agreement.hpp"
+#include "topo/consistency.hpp"
 
 #include "catch.hpp"
 #include "infos.hpp"
@@ -17,14 +17,14 @@ std::vector<ho::RankInfo> sixteen() {
 }  // namespace
 
 TEST_CASE("ranks of equal settings agree") {
-  CHECK(ho::agree(sixteen()).ok());
-  CHECK(ho::agree({}).ok());
+  CHECK(ho::check_consistency(sixteen()).ok());
+  CHECK(ho::check_consistency({}).ok());
 }
 
 TEST_CASE("a rank that differs is named with both values") {
   auto infos = sixteen();
   infos[3].settings[1].value = "65536";
-  const ho::Status status = ho::agree(infos);
+  const ho::Status status = ho::check_consistency(infos);
   CHECK(status.code() == ho::StatusCode::kMismatch);
   CHECK(status.message() ==
         "the ranks' settings differ: rank 3 (node0): HORING_PIECE_BYTES=65536; 15 ranks have "
@@ -38,7 +38,7 @@ TEST_CASE("every setting that differs is named") {
   }
   infos[0].settings[1].value = "";
   infos[15].settings[0].value = "2";
-  const std::string message = ho::agree(infos).message();
+  const std::string message = ho::check_consistency(infos).message();
   CHECK(message.find("ranks 4-6, 9 (node1, node2): HORING_PIECE_BYTES=65536") != std::string::npos);
   CHECK(message.find("rank 0 (node0): HORING_PIECE_BYTES=(empty)") != std::string::npos);
   CHECK(message.find("; 11 ranks have 131072") != std::string::npos);
@@ -49,25 +49,26 @@ TEST_CASE("of two ranks the first counts as usual") {
   auto infos = sixteen();
   infos.resize(2);
   infos[1].settings[1].value = "1";
-  CHECK(ho::agree(infos).message().find("rank 1 (node0): HORING_PIECE_BYTES=1; rank 0 (node0) has "
-                                        "131072") != std::string::npos);
+  CHECK(ho::check_consistency(infos).message().find(
+            "rank 1 (node0): HORING_PIECE_BYTES=1; rank 0 (node0) has "
+            "131072") != std::string::npos);
 }
 
 TEST_CASE("a setting that a rank does not know is a difference") {
   auto infos = sixteen();
   infos[2].settings.pop_back();
-  CHECK(ho::agree(infos).message().find("rank 2 (node0): HORING_PIECE_BYTES=(not known to it)") !=
-        std::string::npos);
+  CHECK(ho::check_consistency(infos).message().find(
+            "rank 2 (node0): HORING_PIECE_BYTES=(not known to it)") != std::string::npos);
 }
 
 TEST_CASE("the settings hold the wire version, the variables and the group file") {
-  const auto none = ho::settings_that_must_agree(std::nullopt);
+  const auto none = ho::settings_that_must_match(std::nullopt);
   CHECK(none.front().name == "wire version");
   CHECK(std::any_of(none.begin(), none.end(), [](const ho::Setting& s) {
     return s.name == "HORING_ALGORITHM" && s.value == "auto";
   }));
   const auto with = [](const char* text) {
-    return ho::settings_that_must_agree(*ho::GroupFile::parse(text, "file")).back();
+    return ho::settings_that_must_match(*ho::GroupFile::parse(text, "file")).back();
   };
   CHECK(none.back().value == "no group file");
   CHECK(with(R"({"groups":[["a","b"],["c"]]})") == with(R"({"groups": [["b","a"], ["c"]]})"));

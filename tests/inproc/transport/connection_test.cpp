@@ -1,5 +1,5 @@
 // When a stream is woken for what arrives, over real sockets on loopback, and what it writes.
-#include "transport/tcp/stream.hpp"
+#include "transport/tcp/connection.hpp"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -86,26 +86,26 @@ class Reader {
     return complete;
   }
   [[nodiscard]] size_t message_bytes() const { return message_.size(); }
-  Stream& stream() { return stream_; }
+  Connection& connection() { return stream_; }
 
  private:
   Fd writer_;
   Fd epoll_;
-  Stream stream_;
+  Connection stream_;
   std::vector<std::byte> message_;
   std::vector<std::byte> payload_ = std::vector<std::byte>(kPayload);
 };
 
 // A Stream that writes, and the other end.
 struct WriterEnds {
-  Stream stream;
+  Connection connection;
   Fd reader;
 };
 
 WriterEnds socket_pair() {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
-  return {Stream(std::make_unique<Socket>(Fd(ends[0]))), Fd(ends[1])};
+  return {Connection(std::make_unique<Socket>(Fd(ends[0]))), Fd(ends[1])};
 }
 
 std::vector<std::byte> counted(size_t size, uint8_t first) {
@@ -132,10 +132,10 @@ TEST_CASE("a message cut anywhere wakes its reader once all of it is there") {
     Reader reader(connected_pair());
     for (int message = 0; message < 3; ++message) {
       reader.send(0, cut);
-      while (!reader.stream().may_read()) {
+      while (!reader.connection().may_read()) {
         // The mark of the message before may hold the first part back.
         if (!reader.edge(20)) {
-          (void)reader.stream().look_below_mark();
+          (void)reader.connection().look_below_mark();
         }
       }
       CHECK_FALSE(reader.read());
@@ -152,17 +152,17 @@ TEST_CASE("a message cut anywhere wakes its reader once all of it is there") {
 TEST_CASE("what stays below the mark is found by looking") {
   Reader reader(connected_pair());
   CHECK_FALSE(reader.read());
-  CHECK_FALSE(reader.stream().look_below_mark());
+  CHECK_FALSE(reader.connection().look_below_mark());
   reader.send(0, kFrameBytes);  // as a peer does whose message is shorter than awaited
   CHECK_FALSE(reader.edge(50));
-  CHECK_FALSE(reader.stream().may_read());
-  pollfd readable{reader.stream().socket().fd.get(), POLLIN, 0};
-  for (int i = 0; i < kLong && !reader.stream().look_below_mark(); ++i) {
+  CHECK_FALSE(reader.connection().may_read());
+  pollfd readable{reader.connection().socket().fd.get(), POLLIN, 0};
+  for (int i = 0; i < kLong && !reader.connection().look_below_mark(); ++i) {
     (void)::poll(&readable, 1, 1);
   }
-  CHECK(reader.stream().may_read());
+  CHECK(reader.connection().may_read());
   CHECK_FALSE(reader.read());
-  CHECK(reader.stream().header_complete());
+  CHECK(reader.connection().header_complete());
 }
 
 TEST_CASE("a message that leaves a few bytes at a time is each byte once, in order") {
@@ -179,7 +179,7 @@ TEST_CASE("a message that leaves a few bytes at a time is each byte once, in ord
     INFO("at most " << limit << " bytes at a time");
     WriterEnds ends = socket_pair();
     for (size_t offset = 0; offset < message.size();) {
-      const auto written = ends.stream.write(header, parts, offset, limit);
+      const auto written = ends.connection.write(header, parts, offset, limit);
       REQUIRE(written.ok());
       REQUIRE(*written == std::min(limit, message.size() - offset));
       offset += *written;

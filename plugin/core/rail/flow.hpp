@@ -1,4 +1,4 @@
-// One stream of one member: a connection to the next member and one from the previous, and the
+// One flow of one member: a connection to the next member and one from the previous, and the
 // messages that cross them. Nothing here blocks, and nothing is allocated once it exists.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace ho::plugin::rail {
 
-// Messages under way in each direction of a stream.
-inline constexpr size_t kStreamDepth = 4;
+// Messages under way in each direction of a flow.
+inline constexpr size_t kFlowDepth = 4;
 
 // First in, first out, of at most kCapacity.
 template <typename T, size_t kCapacity>
@@ -37,19 +37,19 @@ class BoundedQueue {
   size_t count_ = 0;
 };
 
-// The connections of a stream. Owned by the ring.
-struct StreamLink {
+// The connections of a flow. Owned by the ring.
+struct FlowLink {
   void* to_next = nullptr;        // a comm that sends
   void* from_previous = nullptr;  // a comm that receives
 };
 
-class Stream {
+class Flow {
  public:
   struct Setup {
     NetDriver* driver = nullptr;
-    StreamLink link;
-    Walk::Stream stream;
-    size_t number = 0;  // of all streams: the index into registrations
+    FlowLink link;
+    Walk::Flow flow;
+    size_t number = 0;  // of all flows: the index into registrations
     uint32_t self = 0;
     uint32_t members = 0;
     uint64_t wanted_piece_bytes = 0;
@@ -61,15 +61,15 @@ class Stream {
     return wanted != 0 ? wanted : kMaxPieceBytes;
   }
   // Pieces are held while they are received, wait to be sent on, and are sent.
-  static constexpr size_t kSlots = 3 * kStreamDepth;
+  static constexpr size_t kSlots = 3 * kFlowDepth;
 
-  explicit Stream(const Setup& setup);
+  explicit Flow(const Setup& setup);
 
-  // Moves what can be moved. true: something did. `other`: of a stream of broadcasts, the stream
-  // whose results it spreads in all-reduces; of a stream of reductions with two members, the stream
-  // of the other's, which sends what this stream's result is written over when an exchange is in
+  // Moves what can be moved. true: something did. `other`: of a flow of broadcasts, the flow
+  // whose results it spreads in all-reduces; of a flow of reductions with two members, the flow
+  // of the other's, which sends what this flow's result is written over when an exchange is in
   // position.
-  [[nodiscard]] Result<bool> progress(Calls& calls, const Stream* other);
+  [[nodiscard]] Result<bool> progress(Calls& calls, const Flow* other);
 
  private:
   struct Incoming {
@@ -88,20 +88,20 @@ class Stream {
   };
 
   [[nodiscard]] Result<bool> begin_receives(Calls& calls);
-  [[nodiscard]] Result<bool> end_receives(Calls& calls, const Stream* other);
-  [[nodiscard]] Result<bool> begin_sends(Calls& calls, const Stream* reductions);
+  [[nodiscard]] Result<bool> end_receives(Calls& calls, const Flow* other);
+  [[nodiscard]] Result<bool> begin_sends(Calls& calls, const Flow* reductions);
   [[nodiscard]] Result<bool> end_sends(Calls& calls);
   // The memory that a message is sent from; null: its data is not there yet.
   [[nodiscard]] const std::byte* source_of(const RailCall& call,
                                            const Message& message,
-                                           const Stream* reductions);
+                                           const Flow* reductions);
   [[nodiscard]] bool has_received(const Position& position) const {
     return received_.has_value() && !(*received_ < position);
   }
   // The bytes that an exchange in place overwrites are still being sent.
   [[nodiscard]] bool must_wait(const RailCall& call,
                                const Message& message,
-                               const Stream* other) const;
+                               const Flow* other) const;
   void take(const RailCall& call, const Incoming& incoming);
   [[nodiscard]] uint32_t neighbour(Walk::Side side) const;
   [[nodiscard]] Status failed(Reply reply,
@@ -112,8 +112,8 @@ class Stream {
   Setup setup_;
   Walk sends_;
   Walk receives_;
-  BoundedQueue<Incoming, kStreamDepth> incoming_;
-  BoundedQueue<Outgoing, kStreamDepth> outgoing_;
+  BoundedQueue<Incoming, kFlowDepth> incoming_;
+  BoundedQueue<Outgoing, kFlowDepth> outgoing_;
   BoundedQueue<Reduced, kSlots> reduced_;  // to be sent on
   std::vector<std::byte*> free_slots_;
   std::optional<Position> received_;  // all messages up to this one

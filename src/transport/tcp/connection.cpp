@@ -1,4 +1,4 @@
-#include "transport/tcp/stream.hpp"
+#include "transport/tcp/connection.hpp"
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
@@ -59,30 +59,30 @@ Status closed_by_peer() {
 
 }  // namespace
 
-Stream::Stream(std::unique_ptr<Socket> socket, size_t ahead_bytes)
+Connection::Connection(std::unique_ptr<Socket> socket, size_t ahead_bytes)
     : socket_(std::move(socket)), ahead_(ahead_bytes) {
   // What arrived during the handshake made no edge of its own.
   socket_->readable = true;
   socket_->writable = true;
 }
 
-Result<size_t> Stream::write(const FrameBytes& header,
-                             std::span<const ConstBytes> parts,
-                             size_t offset,
-                             size_t limit) {
+Result<size_t> Connection::write(const FrameBytes& header,
+                                 std::span<const ConstBytes> parts,
+                                 size_t offset,
+                                 size_t limit) {
   Iovecs iovecs;  // NOLINT: filled by append
   size_t count = 0;
-  size_t asked = 0;
+  size_t requested = 0;
   if (offset < kFrameBytes) {
     const std::array<ConstBytes, 1> head{ConstBytes(header)};
-    asked = append(iovecs, count, std::span<const ConstBytes>(head), offset, limit);
+    requested = append(iovecs, count, std::span<const ConstBytes>(head), offset, limit);
   }
-  asked +=
-      append(iovecs, count, parts, offset < kFrameBytes ? 0 : offset - kFrameBytes, limit - asked);
-  return write(std::span(iovecs).first(count), asked);
+  requested += append(
+      iovecs, count, parts, offset < kFrameBytes ? 0 : offset - kFrameBytes, limit - requested);
+  return write(std::span(iovecs).first(count), requested);
 }
 
-Result<size_t> Stream::write(std::span<iovec> buffers, size_t bytes) {
+Result<size_t> Connection::write(std::span<iovec> buffers, size_t bytes) {
   msghdr message{};
   message.msg_iov = buffers.data();
   message.msg_iovlen = buffers.size();
@@ -102,17 +102,17 @@ Result<size_t> Stream::write(std::span<iovec> buffers, size_t bytes) {
   return size_t{0};
 }
 
-Result<size_t> Stream::read_into(std::span<iovec> buffers) {
-  size_t asked = 0;
+Result<size_t> Connection::read_into(std::span<iovec> buffers) {
+  size_t requested = 0;
   for (const iovec& buffer : buffers) {
-    asked += buffer.iov_len;
+    requested += buffer.iov_len;
   }
   while (socket_->readable) {
     const ssize_t got =
         ::readv(socket_->fd.get(), buffers.data(), static_cast<int>(buffers.size()));
     if (got > 0) {
-      // A short read emptied the buffer; an end of stream behind it has its own edge.
-      socket_->readable = socket_->hung_up || static_cast<size_t>(got) == asked;
+      // A short read emptied the buffer; an end of the bytes behind it has its own edge.
+      socket_->readable = socket_->hung_up || static_cast<size_t>(got) == requested;
       return static_cast<size_t>(got);
     }
     if (got == 0) {
@@ -127,7 +127,7 @@ Result<size_t> Stream::read_into(std::span<iovec> buffers) {
   return size_t{0};
 }
 
-Result<bool> Stream::fill_ahead() {
+Result<bool> Connection::fill_ahead() {
   const size_t held = ahead_end_ - ahead_begin_;
   ahead_.resize(kAheadBytes);
   if (ahead_begin_ > 0) {
@@ -141,7 +141,7 @@ Result<bool> Stream::fill_ahead() {
   return got > 0;
 }
 
-Result<bool> Stream::fetch(size_t bytes) {
+Result<bool> Connection::fetch(size_t bytes) {
   while (ahead_end_ - ahead_begin_ < bytes) {
     HORING_ASSIGN(const bool filled, fill_ahead());
     if (!filled) {
@@ -151,7 +151,7 @@ Result<bool> Stream::fetch(size_t bytes) {
   return true;
 }
 
-Result<size_t> Stream::read(Bytes to) {
+Result<size_t> Connection::read(Bytes to) {
   if (ahead_begin_ < ahead_end_) {
     return take_ahead(to.data(), to.size());
   }
@@ -163,7 +163,7 @@ Result<size_t> Stream::read(Bytes to) {
   return std::min(got, to.size());
 }
 
-size_t Stream::take_ahead(std::byte* to, size_t limit) {
+size_t Connection::take_ahead(std::byte* to, size_t limit) {
   const size_t size = std::min(limit, ahead_end_ - ahead_begin_);
   if (size > 0) {
     std::memcpy(to, ahead_.data() + ahead_begin_, size);
@@ -178,7 +178,7 @@ size_t Stream::take_ahead(std::byte* to, size_t limit) {
   return size;
 }
 
-Result<bool> Stream::read_header(HeaderRead how, std::span<const Bytes> parts) {
+Result<bool> Connection::read_header(HeaderRead how, std::span<const Bytes> parts) {
   while (!header_complete()) {
     const size_t taken = take_ahead(header_.data() + header_bytes_, kFrameBytes - header_bytes_);
     header_bytes_ += taken;
@@ -209,7 +209,7 @@ Result<bool> Stream::read_header(HeaderRead how, std::span<const Bytes> parts) {
   return true;
 }
 
-Result<bool> Stream::read_payload(std::span<const Bytes> parts, size_t total) {
+Result<bool> Connection::read_payload(std::span<const Bytes> parts, size_t total) {
   // First what was read ahead, part by part.
   size_t part_begin = 0;
   for (const Bytes& part : parts) {
@@ -235,14 +235,14 @@ Result<bool> Stream::read_payload(std::span<const Bytes> parts, size_t total) {
   return true;
 }
 
-void Stream::next_message() {
+void Connection::next_message() {
   header_bytes_ = 0;
   payload_bytes_ = 0;
   // The mark may have held back the edge of what follows: look before waiting for one.
   socket_->readable |= low_water_bytes_ > 1;
 }
 
-void Stream::next_message_after_bare_header(std::span<const Bytes> parts) {
+void Connection::next_message_after_bare_header(std::span<const Bytes> parts) {
   if (payload_bytes_ > 0) {
     // Nothing is ahead: bytes go into the parts only once that is used up.
     ahead_.resize(std::max(payload_bytes_, kAheadBytes));
@@ -257,7 +257,7 @@ void Stream::next_message_after_bare_header(std::span<const Bytes> parts) {
   next_message();
 }
 
-void Stream::await_rest(HeaderRead how, size_t payload_bytes) {
+void Connection::await_rest(HeaderRead how, size_t payload_bytes) {
   const size_t missing = how == HeaderRead::kAlone && !header_complete()
                              ? kFrameBytes - header_bytes_
                              : kFrameBytes - header_bytes_ + payload_bytes - payload_bytes_;
@@ -272,14 +272,14 @@ void Stream::await_rest(HeaderRead how, size_t payload_bytes) {
   }
 }
 
-bool Stream::at_end() const {
+bool Connection::at_end() const {
   std::byte next{};
   const ssize_t got = ::recv(socket_->fd.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
   const bool more = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
   return !more && ahead_begin_ == ahead_end_;
 }
 
-bool Stream::look_below_mark() {
+bool Connection::look_below_mark() {
   int waiting = 0;
   if (low_water_bytes_ > 1 && ::ioctl(socket_->fd.get(), FIONREAD, &waiting) == 0 && waiting > 0) {
     socket_->readable = true;
@@ -288,19 +288,19 @@ bool Stream::look_below_mark() {
   return false;
 }
 
-Status Stream::check_alive(const LookAtConnection& look) {
+Status Connection::check_alive(const LookAtConnection& look) {
   const std::optional<tcp_info> details = look(socket_->fd.get());
   return details ? answers_.check(*details) : Status();
 }
 
-bool Stream::unanswered(const LookAtConnection& look) const {
+bool Connection::unanswered(const LookAtConnection& look) const {
   const std::optional<tcp_info> details = look(socket_->fd.get());
   return details && tcp::unanswered(*details);
 }
 
 // Closing a socket that holds unread bytes, or that gets some afterwards, resets the connection,
 // and a reset takes back what the peer's host has not acknowledged.
-bool Stream::finish_output() {
+bool Connection::finish_output() {
   constexpr int kMaxReads = 64;
   const int fd = socket_->fd.get();
   if (!output_ended_) {

@@ -9,9 +9,9 @@
 
 namespace ho::test {
 
-class ReservedPlace {
+class ReservedPort {
  public:
-  ReservedPlace() : held_(reserve_port(SocketAddress::numeric("127.0.0.1", 0).value()).value()) {}
+  ReservedPort() : held_(reserve_port(SocketAddress::numeric("127.0.0.1", 0).value()).value()) {}
 
   [[nodiscard]] uint16_t port() const { return local_address(held_.get())->port(); }
   [[nodiscard]] std::string text() const { return "tcp://127.0.0.1:" + std::to_string(port()); }

@@ -1,5 +1,5 @@
-// The authenticated TCP connection on which the two ends of a comm over UCX met: a comm of the
-// builtin network, closed with its owner.
+// The authenticated TCP connection on which the two ends of a comm over UCX found each other: a
+// comm of the builtin network, closed with its owner.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@
 
 namespace ho::plugin {
 
-class SideChannel {
+class SideConnection {
  public:
   enum class Side : uint8_t { kSends, kReceives };
 
-  SideChannel() = default;
-  SideChannel(BuiltinNet& net, void* comm, Side side) : net_(&net), comm_(comm), side_(side) {}
-  SideChannel(SideChannel&& other) noexcept { *this = std::move(other); }
-  SideChannel& operator=(SideChannel&& other) noexcept;
-  SideChannel(const SideChannel&) = delete;
-  SideChannel& operator=(const SideChannel&) = delete;
-  ~SideChannel() { close(); }
+  SideConnection() = default;
+  SideConnection(BuiltinNet& net, void* comm, Side side) : net_(&net), comm_(comm), side_(side) {}
+  SideConnection(SideConnection&& other) noexcept { *this = std::move(other); }
+  SideConnection& operator=(SideConnection&& other) noexcept;
+  SideConnection(const SideConnection&) = delete;
+  SideConnection& operator=(const SideConnection&) = delete;
+  ~SideConnection() { close(); }
 
   // Side::kSends: true once all of it has left. `data` stays where it is until then.
   [[nodiscard]] Result<bool> send(std::span<const std::byte> data);
   // Side::kReceives: what arrived, at most as much as there is room; nothing yet: 0.
-  [[nodiscard]] Result<size_t> receive(std::span<std::byte> room);
+  [[nodiscard]] Result<size_t> receive(std::span<std::byte> into);
   // false: the peer has closed, or it cannot be reached any more. Not while one of the above is
   // under way.
   [[nodiscard]] bool is_open() const;

@@ -1,4 +1,4 @@
-#include "comm/link_stream.hpp"
+#include "comm/link_probe.hpp"
 
 #include <algorithm>
 
@@ -14,15 +14,15 @@ constexpr uint32_t kSkippedShare = 4;
 
 }  // namespace
 
-StreamLength stream_length(std::chrono::milliseconds least,
-                           uint32_t streams,
-                           std::chrono::milliseconds timeout) {
-  const nanoseconds share = nanoseconds(timeout) / kTimeoutShare / std::max(streams, 1U);
+ProbeLength probe_length(std::chrono::milliseconds least,
+                         uint32_t probes,
+                         std::chrono::milliseconds timeout) {
+  const nanoseconds share = nanoseconds(timeout) / kTimeoutShare / std::max(probes, 1U);
   const nanoseconds most = std::min<nanoseconds>(kMaxTime, share);
   return {std::min<nanoseconds>(least, most), most};
 }
 
-bool ends_stream(uint64_t sent, nanoseconds elapsed, const StreamLength& length) {
+bool ends_probe(uint64_t sent, nanoseconds elapsed, const ProbeLength& length) {
   const uint64_t messages = sent + 1;
   if (elapsed >= length.most) {
     return messages >= kFewestMessages;
@@ -30,7 +30,7 @@ bool ends_stream(uint64_t sent, nanoseconds elapsed, const StreamLength& length)
   return elapsed >= length.least && messages >= kEnoughMessages;
 }
 
-double stream_rate(std::span<const nanoseconds> arrivals, size_t message_bytes) {
+double probe_rate(std::span<const nanoseconds> arrivals, size_t message_bytes) {
   if (arrivals.empty()) {
     return 0;
   }

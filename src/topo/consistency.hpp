@@ -10,6 +10,6 @@ namespace ho {
 
 // infos[r] is rank r's. A kMismatch error names every setting that differs, the ranks that differ
 // from most, and both values: "rank 3 (node1): HORING_PIECE_BYTES=65536; 15 ranks have 131072".
-[[nodiscard]] Status agree(std::span<const RankInfo> infos);
+[[nodiscard]] Status check_consistency(std::span<const RankInfo> infos);
 
 }  // namespace ho

@@ -9,7 +9,7 @@
 // look_below_mark().
 //
 // Whose messages begin otherwise (the plugin's network) reads and writes bytes: fetch(), read() and
-// the second write(). Both ways are not mixed on one stream.
+// the second write(). Both ways are not mixed on one connection.
 #pragma once
 
 #include <sys/uio.h>
@@ -39,10 +39,10 @@ enum class HeaderRead : uint8_t {
   kWithPayload,  // with its payload, into the parts
 };
 
-class Stream {
+class Connection {
  public:
   // After the handshake. ahead_bytes: allocated now, so that no read allocates.
-  explicit Stream(std::unique_ptr<Socket> socket, size_t ahead_bytes = 0);
+  explicit Connection(std::unique_ptr<Socket> socket, size_t ahead_bytes = 0);
 
   [[nodiscard]] Socket& socket() { return *socket_; }
   [[nodiscard]] const Socket& socket() const { return *socket_; }
@@ -84,8 +84,8 @@ class Stream {
   [[nodiscard]] bool at_message_start() const {
     return header_bytes_ == 0 && ahead_begin_ == ahead_end_;
   }
-  // The peer's end of the stream has been reached, or the connection is broken: nothing is left to
-  // be read.
+  // The peer's end of the connection has been reached, or the connection is broken: nothing is left
+  // to be read.
   [[nodiscard]] bool at_end() const;
   // Something can be read without a new edge.
   [[nodiscard]] bool may_read() const { return socket_->readable || ahead_begin_ != ahead_end_; }

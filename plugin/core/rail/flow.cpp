@@ -1,8 +1,8 @@
-// Receives are posted as far ahead as calls have been entered, in the stream's order, and complete
+// Receives are posted as far ahead as calls have been entered, in the flow's order, and complete
 // in it. A message can be sent when it is here: at once where its flow begins with this member's
-// own bytes, else when the receive of the same place has completed on this stream. Where a
-// broadcast spreads what this member has reduced, the receive is on the stream of reductions.
-#include "core/rail/stream.hpp"
+// own bytes, else when the receive of the same place has completed on this flow. Where a
+// broadcast spreads what this member has reduced, the receive is on the flow of reductions.
+#include "core/rail/flow.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -23,10 +23,10 @@ int32_t tag_of(const Position& position) {
 
 }  // namespace
 
-Stream::Stream(const Setup& setup)
+Flow::Flow(const Setup& setup)
     : setup_(setup),
-      sends_(setup.stream, Walk::Side::kSends, setup.self, setup.wanted_piece_bytes),
-      receives_(setup.stream, Walk::Side::kReceives, setup.self, setup.wanted_piece_bytes) {
+      sends_(setup.flow, Walk::Side::kSends, setup.self, setup.wanted_piece_bytes),
+      receives_(setup.flow, Walk::Side::kReceives, setup.self, setup.wanted_piece_bytes) {
   if (setup.scratch != nullptr) {
     free_slots_.reserve(kSlots);
     for (size_t i = 0; i < kSlots; ++i) {
@@ -35,32 +35,28 @@ Stream::Stream(const Setup& setup)
   }
 }
 
-uint32_t Stream::neighbour(Walk::Side side) const {
+uint32_t Flow::neighbour(Walk::Side side) const {
   return neighbour_of(setup_.self, setup_.members, side);
 }
 
-Status Stream::failed(Reply reply,
-                      Walk::Side side,
-                      const char* what,
-                      const Message& message) const {
-  return {
-      StatusCode::kConnection,
-      fmt::format("stream {}, {} member {}: {} of call {}, block {}, piece {} of the {} failed: "
-                  "{} reported {}; see its own line before this one, and the output "
-                  "of that member",
-                  setup_.number,
-                  side == Walk::Side::kSends ? "to" : "from",
-                  neighbour(side),
-                  what,
-                  message.position.operation,
-                  message.position.owner,
-                  message.position.piece,
-                  setup_.stream.kind == FlowKind::kReduction ? "reduction" : "broadcast",
-                  setup_.driver->name(),
-                  to_string(reply))};
+Status Flow::failed(Reply reply, Walk::Side side, const char* what, const Message& message) const {
+  return {StatusCode::kConnection,
+          fmt::format("flow {}, {} member {}: {} of call {}, block {}, piece {} of the {} failed: "
+                      "{} reported {}; see its own line before this one, and the output "
+                      "of that member",
+                      setup_.number,
+                      side == Walk::Side::kSends ? "to" : "from",
+                      neighbour(side),
+                      what,
+                      message.position.operation,
+                      message.position.owner,
+                      message.position.piece,
+                      setup_.flow.kind == FlowKind::kReduction ? "reduction" : "broadcast",
+                      setup_.driver->name(),
+                      to_string(reply))};
 }
 
-Result<bool> Stream::progress(Calls& calls, const Stream* other) {
+Result<bool> Flow::progress(Calls& calls, const Flow* other) {
   HORING_ASSIGN(const bool received, end_receives(calls, other));
   HORING_ASSIGN(const bool sent, end_sends(calls));
   HORING_ASSIGN(const bool receiving, begin_receives(calls));
@@ -68,9 +64,9 @@ Result<bool> Stream::progress(Calls& calls, const Stream* other) {
   return received || sent || receiving || sending;
 }
 
-Result<bool> Stream::begin_receives(Calls& calls) {
+Result<bool> Flow::begin_receives(Calls& calls) {
   bool any = false;
-  const bool reduces = setup_.stream.kind == FlowKind::kReduction;
+  const bool reduces = setup_.flow.kind == FlowKind::kReduction;
   while (!incoming_.full() && !(reduces && free_slots_.empty())) {
     const auto message = receives_.next(calls);
     if (!message) {
@@ -102,13 +98,12 @@ Result<bool> Stream::begin_receives(Calls& calls) {
   return any;
 }
 
-bool Stream::must_wait(const RailCall& call, const Message& message, const Stream* other) const {
-  const auto sent =
-      receive_operand(call.window, setup_.stream.kind, message, setup_.self).after_send;
+bool Flow::must_wait(const RailCall& call, const Message& message, const Flow* other) const {
+  const auto sent = receive_operand(call.window, setup_.flow.kind, message, setup_.self).after_send;
   return sent && call.mine == call.result && (!other->sent_.has_value() || *other->sent_ < *sent);
 }
 
-Result<bool> Stream::end_receives(Calls& calls, const Stream* other) {
+Result<bool> Flow::end_receives(Calls& calls, const Flow* other) {
   bool any = false;
   while (!incoming_.empty()) {
     Incoming& head = incoming_.front();
@@ -146,10 +141,10 @@ Result<bool> Stream::end_receives(Calls& calls, const Stream* other) {
 }
 
 // A piece of a reduction takes up this member's share; at its end it is the result.
-void Stream::take(const RailCall& call, const Incoming& incoming) {
+void Flow::take(const RailCall& call, const Incoming& incoming) {
   const Message& message = incoming.message;
   const ReceiveOperand operand =
-      receive_operand(call.window, setup_.stream.kind, message, setup_.self);
+      receive_operand(call.window, setup_.flow.kind, message, setup_.self);
   if (!operand.adds_input) {
     return;
   }
@@ -171,16 +166,16 @@ void Stream::take(const RailCall& call, const Incoming& incoming) {
   }
 }
 
-const std::byte* Stream::source_of(const RailCall& call,
-                                   const Message& message,
-                                   const Stream* reductions) {
-  const SendOperand operand = send_operand(call.window, setup_.stream.kind, message);
+const std::byte* Flow::source_of(const RailCall& call,
+                                 const Message& message,
+                                 const Flow* reductions) {
+  const SendOperand operand = send_operand(call.window, setup_.flow.kind, message);
   if (operand.source == Memory::kScratch) {
     const bool here = !reduced_.empty() && reduced_.front().position == message.position;
     return here ? reduced_.front().slot : nullptr;
   }
   if (operand.after) {
-    const Stream& receiving = *operand.after == setup_.stream.kind ? *this : *reductions;
+    const Flow& receiving = *operand.after == setup_.flow.kind ? *this : *reductions;
     if (!receiving.has_received(message.position)) {
       return nullptr;
     }
@@ -188,12 +183,12 @@ const std::byte* Stream::source_of(const RailCall& call,
   if (operand.source == Memory::kResult) {
     return call.result + message.bytes.offset;
   }
-  return setup_.stream.kind == FlowKind::kReduction
+  return setup_.flow.kind == FlowKind::kReduction
              ? call.contribution(message.bytes.offset)
              : call.own_input(message.bytes.offset, setup_.self);
 }
 
-Result<bool> Stream::begin_sends(Calls& calls, const Stream* reductions) {
+Result<bool> Flow::begin_sends(Calls& calls, const Flow* reductions) {
   bool any = false;
   while (!outgoing_.full()) {
     const auto message = sends_.next(calls);
@@ -206,7 +201,7 @@ Result<bool> Stream::begin_sends(Calls& calls, const Stream* reductions) {
       break;
     }
     const bool from_slot =
-        send_operand(call.window, setup_.stream.kind, *message).source == Memory::kScratch;
+        send_operand(call.window, setup_.flow.kind, *message).source == Memory::kScratch;
     const Registration* const memory =
         from_slot ? setup_.scratch_memory
                   : (call.mine_memory != nullptr && call.mine_memory->covers(source, 1)
@@ -239,7 +234,7 @@ Result<bool> Stream::begin_sends(Calls& calls, const Stream* reductions) {
   return any;
 }
 
-Result<bool> Stream::end_sends(Calls& calls) {
+Result<bool> Flow::end_sends(Calls& calls) {
   bool any = false;
   while (!outgoing_.empty()) {
     const Outgoing& head = outgoing_.front();

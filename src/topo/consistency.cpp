@@ -1,4 +1,4 @@
-#include "topo/agreement.hpp"
+#include "topo/consistency.hpp"
 
 #include <algorithm>
 #include <map>
@@ -21,7 +21,7 @@ std::string value_of(const RankInfo& info, const std::string& name) {
   return found == info.settings.end() ? kNotKnown : found->value;
 }
 
-std::string shown(const std::string& value) {
+std::string escaped(const std::string& value) {
   return value.empty() ? "(empty)" : value;
 }
 
@@ -81,19 +81,19 @@ std::string difference(std::span<const RankInfo> infos, const std::string& name)
   for (const auto& [value, ranks] : values) {
     if (value != usual) {
       text += (text.empty() ? "" : "; ") + rank_list(ranks) + " (" + host_list(infos, ranks) +
-              "): " + name + "=" + shown(value);
+              "): " + name + "=" + escaped(value);
     }
   }
   return text + "; " +
          (usual_ranks.size() == 1
               ? rank_list(usual_ranks) + " (" + host_list(infos, usual_ranks) + ") has "
               : std::to_string(usual_ranks.size()) + " ranks have ") +
-         shown(usual);
+         escaped(usual);
 }
 
 }  // namespace
 
-Status agree(std::span<const RankInfo> infos) {
+Status check_consistency(std::span<const RankInfo> infos) {
   std::vector<std::string> names;
   std::set<std::string> seen;
   const std::vector<Setting>* previous = nullptr;

@@ -1,4 +1,4 @@
-#include "base/shown.hpp"
+#include "base/escaped.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ bool is_control(unsigned char byte, unsigned char before) {
   return byte < ' ' || byte == kDelete || (before == kC1Lead && byte >= 0x80 && byte < 0xa0);
 }
 
-void append_shown(std::string_view text, std::string& to) {
+void append_escaped(std::string_view text, std::string& to) {
   unsigned char before = 0;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -33,7 +33,7 @@ void append_shown(std::string_view text, std::string& to) {
 
 }  // namespace
 
-bool can_be_shown(std::string_view text) {
+bool is_printable_text(std::string_view text) {
   unsigned char before = 0;
   return std::none_of(text.begin(), text.end(), [&before](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -42,16 +42,16 @@ bool can_be_shown(std::string_view text) {
   });
 }
 
-std::string shown(std::string_view text, size_t most_bytes) {
+std::string escaped(std::string_view text, size_t most_bytes) {
   std::string result;
   if (text.size() <= most_bytes) {
-    append_shown(text, result);
+    append_escaped(text, result);
     return result;
   }
   const size_t half = most_bytes / 2;
-  append_shown(text.substr(0, half), result);
+  append_escaped(text.substr(0, half), result);
   result += "...";
-  append_shown(text.substr(text.size() - half), result);
+  append_escaped(text.substr(text.size() - half), result);
   return result + " (" + std::to_string(text.size()) + " bytes)";
 }
 
@@ -62,7 +62,7 @@ std::string message_text(const std::string& text) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find_first_of(kSpace, begin), text.size());
     const std::string_view word = std::string_view(text).substr(begin, end - begin);
-    result += shown(word, word.size() > kLongestWord ? kMaxShownBytes : kLongestWord);
+    result += escaped(word, word.size() > kLongestWord ? kMaxEscapedBytes : kLongestWord);
     result += std::string_view(text).substr(end, 1);
     begin = end + 1;
   }

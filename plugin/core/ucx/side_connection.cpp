@@ -1,4 +1,4 @@
-#include "core/ucx/side_channel.hpp"
+#include "core/ucx/side_connection.hpp"
 
 #include <utility>
 
@@ -8,12 +8,12 @@ namespace {
 constexpr int32_t kTag = 0;
 
 Status ended() {
-  return {StatusCode::kPeerLost, "the connection on which the two ends meet has ended"};
+  return {StatusCode::kPeerLost, "the connection on which the two ends find each other has ended"};
 }
 
 }  // namespace
 
-SideChannel& SideChannel::operator=(SideChannel&& other) noexcept {
+SideConnection& SideConnection::operator=(SideConnection&& other) noexcept {
   if (this != &other) {
     close();
     net_ = other.net_;
@@ -25,13 +25,13 @@ SideChannel& SideChannel::operator=(SideChannel&& other) noexcept {
   return *this;
 }
 
-void SideChannel::close() {
+void SideConnection::close() {
   if (void* const comm = std::exchange(comm_, nullptr); comm != nullptr) {
     (void)(side_ == Side::kSends ? net_->close_send(comm) : net_->close_recv(comm));
   }
 }
 
-Result<bool> SideChannel::tested(int32_t* size) {
+Result<bool> SideConnection::tested(int32_t* size) {
   int32_t done = 0;
   if (net_->test(request_, &done, size) != Reply::kSuccess) {
     return ended();
@@ -42,7 +42,7 @@ Result<bool> SideChannel::tested(int32_t* size) {
   return done != 0;
 }
 
-Result<bool> SideChannel::send(std::span<const std::byte> data) {
+Result<bool> SideConnection::send(std::span<const std::byte> data) {
   if (request_ == nullptr) {
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): NCCL's interface has no const
     void* const bytes = const_cast<std::byte*>(data.data());
@@ -54,10 +54,10 @@ Result<bool> SideChannel::send(std::span<const std::byte> data) {
   return request_ == nullptr ? Result<bool>(false) : tested(nullptr);
 }
 
-Result<size_t> SideChannel::receive(std::span<std::byte> room) {
+Result<size_t> SideConnection::receive(std::span<std::byte> into) {
   if (request_ == nullptr) {
-    void* to = room.data();
-    const size_t bytes = room.size();
+    void* to = into.data();
+    const size_t bytes = into.size();
     const int32_t tag = kTag;
     void* memory = nullptr;
     void* profile = nullptr;
@@ -74,7 +74,7 @@ Result<size_t> SideChannel::receive(std::span<std::byte> room) {
   return static_cast<size_t>(done ? size : 0);
 }
 
-bool SideChannel::is_open() const {
+bool SideConnection::is_open() const {
   return net_->is_open(comm_);
 }
 

@@ -88,8 +88,8 @@ class Progress {
   // Before the runner is made, and outlives it.
   explicit Progress(RunnerConfig& config) {
     config.watch = [this](const ActionSpan& span) {
-      if (span.node.step.value == step) {
-        ended_.insert(span.node.action);
+      if (span.step_action.step.value == step) {
+        ended_.insert(span.step_action.action);
       }
     };
   }

@@ -18,7 +18,7 @@ HEADERS = re.compile(
     r"sys/(?:socket|un|epoll|eventfd|timerfd|wait|select)\.h|netinet/.*|arpa/.*|netdb\.h|poll\.h|spawn\.h|pthread\.h|"
     r"thread|future|condition_variable|barrier|latch|semaphore|time\.h|ctime|"
     r"os/(?:socket|fd_passing|futex)\.hpp|bootstrap/control/control_plane\.hpp|"
-    r"(?:process_)?job\.hpp|reserved_place\.hpp|shared_count\.hpp|more_time\.hpp")
+    r"(?:process_)?job\.hpp|reserved_port\.hpp|shared_count\.hpp|more_time\.hpp")
 NAMES = re.compile(
     r"(?<![\w.>])(?:socket|socketpair|epoll_\w+|pipe2?|fork|vfork|posix_spawnp?|popen|waitpid|clock_gettime|"
     r"gettimeofday|u?sleep|nanosleep|now_ns|deadline_after|passed)\s*\(|"

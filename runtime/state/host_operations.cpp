@@ -24,7 +24,8 @@ void note_not_finite(std::span<const float> block, uint64_t begin, NotFiniteMet&
   if (!found.first) {
     found.first = begin + static_cast<uint64_t>(first - block.begin());
   }
-  found.nan = found.nan || std::any_of(first, block.end(), [](float value) { return value != value; });
+  found.nan =
+      found.nan || std::any_of(first, block.end(), [](float value) { return value != value; });
 }
 
 }  // namespace

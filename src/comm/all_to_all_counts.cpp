@@ -30,6 +30,8 @@ std::string algorithm_text(uint64_t number) {
                                    : "algorithm " + std::to_string(number - 1);
 }
 
+}  // namespace
+
 // The rows as they are gathered: of each rank its type and algorithm, what it sends to each rank,
 // and what it expects of each.
 class CountRows {
@@ -121,8 +123,6 @@ class CountRows {
   std::vector<uint64_t> mine_;
   std::vector<uint64_t> all_;
 };
-
-}  // namespace
 
 // What the second part needs when the rows are there; it is made by the driver's thread.
 struct PartToCome {

@@ -22,7 +22,7 @@ class Operation {
 
   [[nodiscard]] bool ended() const { return ended_; }
   // Once it has ended.
-  [[nodiscard]] const Status& status() const { return status_; }
+  [[nodiscard]] const Status& status() const { return outcome_; }
   [[nodiscard]] const OpReport& report() const { return report_; }
   // Whether a stream may wait for it: all that the device has to do was started.
   [[nodiscard]] bool joinable() const { return joinable_; }
@@ -37,7 +37,7 @@ class Operation {
   // By who carries it out, and wakes those that wait.
   void make_joinable() { joinable_ = true; }
   void end(const Status& status, const OpReport& report) {
-    status_ = status;
+    outcome_ = status;
     report_ = report;
     ended_ = true;
   }
@@ -48,7 +48,7 @@ class Operation {
   bool joinable_ = false;
   bool ended_ = false;
   uint32_t held_count_ = 0;
-  Status status_;
+  Status outcome_;
   OpReport report_;
 };
 

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (const auto claim = ho::plugin::decode_connection_claim(bytes); claim.ok()) {
     fuzz::require(claim->connection < claim->connection_count);
-    fuzz::require(claim->connection_count <= ho::plugin::kMaxStreams);
+    fuzz::require(claim->connection_count <= ho::plugin::kMaxConnections);
     fuzz::require(ho::plugin::decode_connection_claim(ho::plugin::encode(*claim)).ok());
   }
   const std::string off = ho::plugin::check_not_off(bytes).message();

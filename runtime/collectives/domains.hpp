@@ -1,7 +1,7 @@
 // The sets of ranks of a sharded job, each with a communicator and collectives on it: one over
 // everybody in the order of the world parts, one over this rank's group, and one for every set of
 // ranks that own the same elements in their groups. Each is a communicator of its own, so that what
-// one does never queues behind another. On each, the step plan orders what its channels start
+// one does never queues behind another. On each, the step plan orders what its tracks start
 // (verify_sequences()).
 //
 // All of them are split from one that only the runner has. A failure ends a communicator and what

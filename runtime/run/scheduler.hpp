@@ -5,7 +5,7 @@
 // computations, one after the other. A collective may start when what it comes after has ended and,
 // unless it belongs to a step that is over, a hook of its step was called.
 //
-// Owner: StepRunner, on its thread. Nodes that are passed are nodes that it gave.
+// Owner: StepRunner, on its thread. Step actions that are passed are some that it gave.
 #pragma once
 
 #include <array>

@@ -45,7 +45,7 @@ class StepCursor {
   [[nodiscard]] size_t size() const { return actions_.size(); }
   [[nodiscard]] bool empty() const { return actions_.empty(); }
   [[nodiscard]] StepAction step_action() const { return {step_, actions_[index_]}; }
-  // Actions of the node's step before it.
+  // How many actions of its step are before it.
   [[nodiscard]] size_t index() const { return index_; }
   void advance() {
     if (++index_ == actions_.size()) {

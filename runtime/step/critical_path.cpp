@@ -11,7 +11,7 @@ using Link = ActionCost::Link;
 
 constexpr size_t kSteps = 4;
 
-// Steps of one plan in virtual time. A node is an action of one of the steps.
+// Steps of one plan in virtual time. A step action is an action of one of the steps.
 class Timeline {
  public:
   Timeline(const StepPlan& plan, const std::function<ActionCost(const Action&)>& cost_of)
@@ -42,8 +42,8 @@ class Timeline {
 
  private:
   struct Progress {
-    size_t next = 0;                // place in the queue, over all steps
-    std::optional<size_t> running;  // node
+    size_t next = 0;                // place on the track, over all steps
+    std::optional<size_t> running;  // step action
     double left_s = 0;
   };
 

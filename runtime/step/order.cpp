@@ -184,8 +184,8 @@ class Orders {
   const StepPlan& plan_;
   size_t count_;
   size_t words_;
-  std::vector<std::vector<uint64_t>> before_;  // by node: the nodes that end before it starts
-  std::array<size_t, kTrackCount> last_{};     // by track: its last node, or kNone
+  std::vector<std::vector<uint64_t>> before_;  // by action: those that end before it starts
+  std::array<size_t, kTrackCount> last_{};     // by track: its last action, or kNone
   std::map<Buffer, std::vector<Access>> accesses_;
 };
 

@@ -91,7 +91,7 @@ struct PointToPointCall {
 };
 
 // The rate of one link of this rank, measured with all links of its kind busy; inside the group the
-// best of a few streams.
+// best of a few probes.
 struct LinkRate {
   GlobalRank peer;
   std::optional<RailIndex> rail;  // nothing: inside the group

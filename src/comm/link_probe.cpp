@@ -8,7 +8,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::chrono::seconds kMaxTime{3};
-// Of the timeout, for all streams of a phase together.
+// Of the timeout, for all probes of a phase together.
 constexpr uint32_t kTimeoutShare = 4;
 constexpr uint32_t kSkippedShare = 4;
 

@@ -126,7 +126,7 @@ class Transport {
   // the transport ends.
   [[nodiscard]] virtual Result<Link*> link(const LinkKey& key) = 0;
   // Peers that have opened the link for messages point to point, or sent on it, which this rank has
-  // not requested. Cheap where there are none.
+  // not asked for. Cheap where there are none.
   [[nodiscard]] virtual std::vector<LinkKey> unrequested_links() const = 0;
   // Moves connection set-up along, reads readiness. Called once per driver turn. An error names
   // peer, rail and address, and concerns the whole transport only where it cannot go on.

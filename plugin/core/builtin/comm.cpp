@@ -218,8 +218,8 @@ void Comm::say_leaving(Deadline deadline) {
   }
 }
 
-// Looks into the kernel only, for the comm's own state is its callers'. An end of the bytes says
-// nothing yet: what came last before it may be waiting there.
+// Looks into the kernel only, for the comm's own state is its callers'. An end of the connection
+// says nothing yet: what came last before it may be waiting there.
 bool Comm::peer_is_lost() const {
   pollfd looked_at{connections_.all.front()->socket().fd.get(), POLLRDHUP, 0};
   if (::poll(&looked_at, 1, 0) != 1 || peer_leaves_.load(std::memory_order_acquire)) {

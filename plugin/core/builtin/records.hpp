@@ -28,7 +28,7 @@ inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 40U;
 // A group of receives, told apart by their tags.
 struct ReceiveCredit {
   uint64_t sequence = 0;  // 1, 2, 3, ...; 0 where there are no places
-  uint32_t count = 0;     // 1 .. kMaxReceives; 0: the receiver closes, and no room follows
+  uint32_t count = 0;     // 1 .. kMaxReceives; 0: the receiver closes, and nothing follows
   std::array<int32_t, kMaxReceives> tags{};
   std::array<uint64_t, kMaxReceives> capacities{};  // most bytes that the message may have
 };

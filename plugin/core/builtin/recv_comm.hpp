@@ -21,7 +21,7 @@ class RecvComm final : public Comm {
 
   explicit RecvComm(ConnectionSet connections);
 
-  // 1 to kMaxReceives rooms. A null request: kMaxRequests are under way.
+  // 1 to kMaxReceives buffers. A null request: kMaxRequests are under way.
   [[nodiscard]] Reply irecv(std::span<const Buffer> buffers, Request** request);
 
  private:

@@ -120,8 +120,8 @@ Status SendComm::advance() {
     if (output.connection == all_connections().front().get()) {
       continue;
     }
-    // Only rooms come this way, and they come on the first connection: whatever can be read here is
-    // the end or a fault.
+    // Only credits come this way, and they come on the first connection: whatever can be read here
+    // is the end or a fault.
     if (output.connection->fetch(1)) {
       return {StatusCode::kProtocol, "the peer sent data on a connection that is not for them"};
     }

@@ -1,5 +1,5 @@
 // Receives are posted as far ahead as calls have been entered, in the flow's order, and complete
-// in it. A message can be sent when it is here: at once where its flow begins with this member's
+// in it. A message can be sent when it is here: at once where its block begins with this member's
 // own bytes, else when the receive of the same place has completed on this flow. Where a
 // broadcast spreads what this member has reduced, the receive is on the flow of reductions.
 #include "core/rail/flow.hpp"

@@ -68,7 +68,7 @@ class Flow {
   // Moves what can be moved. true: something did. `other`: of a flow of broadcasts, the flow
   // whose results it spreads in all-reduces; of a flow of reductions with two members, the flow
   // of the other's, which sends what this flow's result is written over when an exchange is in
-  // position.
+  // place.
   [[nodiscard]] Result<bool> progress(Calls& calls, const Flow* other);
 
  private:

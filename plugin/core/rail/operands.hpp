@@ -65,7 +65,7 @@ struct ReceiveOperand {
   const bool final_sum = message.position.owner == self;
   ReceiveOperand operand{
       true, final_sum, final_sum ? Memory::kResult : Memory::kScratch, std::nullopt};
-  if (window.exchanges()) {  // both flows are of the same bytes
+  if (window.exchanges()) {  // both reductions are of the same bytes
     operand.after_send = message.position;
     operand.after_send->owner = 1 - self;
   }

@@ -361,7 +361,7 @@ Status RailMember::start_ring(const Setup& setup, RailLinks links, RailRing::Sha
         {why.code(), GlobalRank(plane_->rendezvous().rank), std::nullopt, why.message()});
   };
   // Not the context itself: NCCL may close it first, and open another communicator's in its
-  // position.
+  // place.
   const auto look_around = [driver = setup.driver, self = setup.driver->owner_of(setup.context)] {
     return driver->lost_peer(self);
   };

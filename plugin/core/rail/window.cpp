@@ -5,7 +5,7 @@
 namespace ho::plugin::rail {
 namespace {
 
-// Links between the first member of an owner's flow and `self`.
+// Links between the first member of an owner's reduction or broadcast and `self`.
 uint32_t hop_of(FlowKind kind, uint32_t owner, uint32_t self, uint32_t members) {
   const uint32_t begin = kind == FlowKind::kReduction ? owner + 1 : owner;
   return (self + 2 * members - begin) % members;

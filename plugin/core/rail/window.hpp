@@ -1,19 +1,19 @@
 // What one call of NCCL's moves around a rail's ring, and in which order.
 //
 // The members of a rail form a ring; member r owns block r of an operation's data. A block travels
-// as a flow: a reduction of block r begins at member r + 1, goes around, takes up each member's
+// around in two ways: a reduction of block r begins at member r + 1, takes up each member's
 // contribution and ends at r; a broadcast of block r begins at r and ends at r - 1. An all-gather
 // is one broadcast per block, a reduce-scatter one reduction per block, an all-reduce both. NCCL's
-// windows usually lie in one member's block, so that there is one flow only; a window over all
-// blocks gives as many flows as members, which is the ring all-gather (reduce-scatter) that keeps
-// every link busy.
+// windows usually lie in one member's block, so that there is one of them only; a window over all
+// blocks gives as many as there are members, which is the ring all-gather (reduce-scatter) that
+// keeps every link busy.
 //
-// A flow is cut into pieces, small ones where it is short or alone, and a member passes on a piece
-// as soon as it has it. Flows of one kind whose owners are equal modulo kOwnerFlows share a
-// flow, a connection of its own between neighbours. On a flow all messages go in one order,
-// that of their Position, on every link. So no headers are needed, and every receive has its memory
-// beforehand. And the first message of all that are missing can always move, however the flows
-// are interleaved. Flows of different owners do not wait for each other.
+// A reduction or broadcast is cut into pieces, small ones where it is short or alone, and a member
+// passes on a piece as soon as it has it. Those of one kind whose owners are equal modulo
+// kOwnerFlows share a flow, a connection of its own between neighbours. On a flow all messages go
+// in one order, that of their Position, on every link. So no headers are needed, and every receive
+// has its memory beforehand. And the first message of all that are missing can always move, however
+// the flows are interleaved. Owners with flows of their own do not wait for each other.
 //
 // An all-reduce of two members whose window is small is an exchange instead: each sends its whole
 // contribution to the other and reduces what it gets. That is one reduction of the whole window per
@@ -70,13 +70,13 @@ struct Window {
   [[nodiscard]] Segment segment(uint32_t owner) const;
 };
 
-// `wanted` where it is not 0 (HORING_PIECE_BYTES). Else a window's flows together have at least as
-// many pieces as there are members, so that all links can be busy at once. Each flow has at least
-// two where it is longer than two of kMinPieceBytes; fewer where pieces would be smaller than
-// kMinPieceBytes. An exchange has pieces of kMaxPieceBytes.
+// `wanted` where it is not 0 (HORING_PIECE_BYTES). Else all blocks of a window have at least as
+// many pieces together as there are members, so that all links can be busy at once. Each block has
+// at least two where it is longer than two of kMinPieceBytes; fewer where pieces would be smaller
+// than kMinPieceBytes. An exchange has pieces of kMaxPieceBytes.
 [[nodiscard]] uint64_t piece_bytes_of(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
-// How many such pieces a flow has; the last may be shorter.
+// How many such pieces a block has; the last may be shorter.
 [[nodiscard]] uint64_t piece_count(const Window& window, uint64_t flow_bytes, uint64_t wanted);
 
 // Where a message is in a flow's order.
@@ -93,7 +93,7 @@ struct Position {
 struct Message {
   Position position;
   Segment bytes;     // in the window
-  uint32_t hop = 0;  // links between the flow's first member and this one
+  uint32_t hop = 0;  // links between the block's first member and this one
 };
 
 // The windows of the operations that this member has entered and not completed.

@@ -1,5 +1,5 @@
 // The two ends of a comm whose data UCX moves. Their protocol is that of the builtin network: the
-// receiver announces rooms, the sender takes them, so that nothing arrives before its place is
+// receiver announces buffers, the sender takes them, so that nothing arrives before its place is
 // known. Both are UCX's tagged messages, and no tag is used twice. The TCP connection on which the
 // two ends found each other stays open: when it ends, the peer is gone.
 //
@@ -130,7 +130,7 @@ class UcxRecvComm final : public UcxComm {
   // The sender waits for the acknowledgements of what arrived. A peer that is closing too may not
   // receive them any more.
   ~UcxRecvComm() override { close(std::chrono::milliseconds(100)); }
-  // 1 to kMaxReceives rooms. A null request: kMaxRequests are under way.
+  // 1 to kMaxReceives buffers. A null request: kMaxRequests are under way.
   [[nodiscard]] Reply irecv(std::span<const RecvComm::Buffer> buffers, UcxRequest** request);
 
  private:

@@ -1,4 +1,4 @@
-"""The process group that torch.distributed is inputs: how it begins, splits and ends."""
+"""The process group that torch.distributed is given: how it begins, splits and ends."""
 
 from __future__ import annotations
 

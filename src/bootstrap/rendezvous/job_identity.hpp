@@ -1,4 +1,4 @@
-// What tells one job from another at one rendezvous place, as far as the environment says:
+// What tells one job from another at one rendezvous, as far as the environment says:
 // "NAME=value" entries, separated by blanks. Pure.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Who (rank, world size, local rank) and where (the rendezvous place) are answered separately,
+// Who (rank, world size, local rank) and where (the rendezvous) are answered separately,
 // because launchers nest: torchrun inside srun leaves both sets of variables behind, and the inner
 // launcher is the one that made this process. For who, the first launcher below whose variables are
 // there decides; half a set is an error, never a reason to ask the next one, which would silently

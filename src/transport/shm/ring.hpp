@@ -48,7 +48,7 @@ class RingWriter {
   RingWriter(RingControl& control, std::span<std::byte> ring) : control_(&control), ring_(ring) {}
 
   [[nodiscard]] uint64_t max_payload_bytes() const { return ring_.size() / 4 - kRecordHeaderBytes; }
-  // Room for one record with this payload, in place, or nullptr: then the reader is requested to
+  // Room for one record with this payload, in place, or nullptr: then the reader is asked to
   // signal when `wanted_bytes` (at least the record's size) are free.
   [[nodiscard]] std::byte* reserve(uint64_t payload_bytes, uint64_t wanted_bytes);
   // Publishes the reserved record, whose payload has been written. True when that made the ring

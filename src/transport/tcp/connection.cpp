@@ -111,7 +111,7 @@ Result<size_t> Connection::read_into(std::span<iovec> buffers) {
     const ssize_t got =
         ::readv(socket_->fd.get(), buffers.data(), static_cast<int>(buffers.size()));
     if (got > 0) {
-      // A short read emptied the buffer; an end of the bytes behind it has its own edge.
+      // A short read emptied the buffer; the connection's end behind it has its own edge.
       socket_->readable = socket_->hung_up || static_cast<size_t>(got) == requested;
       return static_cast<size_t>(got);
     }

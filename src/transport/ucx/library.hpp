@@ -1,4 +1,4 @@
-// UCX's functions. Its library is opened when a transport over UCX is requested, and is no part of
+// UCX's functions. Its library is opened when a transport over UCX is asked for, and is no part of
 // what this one needs: merely loading UCX sets signal handlers of the whole process.
 #pragma once
 

@@ -1,6 +1,6 @@
 // One link over active messages.
 //
-// UCX buffers what arrives before it is requested, without bound. So a link has a bound: at most
+// UCX buffers what arrives before it is asked for, without bound. So a link has a bound: at most
 // kMaxUnderWay are on their way or waiting at the receiver. The count of consumed messages
 // travels back with the other direction's messages, or alone when there are none. Small payloads
 // arrive with the message and are read where UCX put them; larger ones are announced and fetched
@@ -93,7 +93,7 @@ class UcxLink final : public Link {
 
   Worker& worker_;
   const LinkIdentity identity_;
-  Peer* peer_ = nullptr;  // nullptr: this rank has not requested the link yet
+  Peer* peer_ = nullptr;  // nullptr: this rank has not asked for the link yet
   Status error_;
 
   std::deque<Outgoing> outgoing_;  // front is the oldest that is not complete

@@ -163,7 +163,7 @@ class WorkerTransport final : public UcxTransport {
         *param);
   }
 
-  // Messages may arrive before this rank has requested their link; they wait in it.
+  // Messages may arrive before this rank has asked for their link; they wait in it.
   ucs_status_t receive(ConstBytes header, ConstBytes data, const ucp_am_recv_param_t& param) {
     const Result<Envelope> envelope = decode_envelope(header);
     Status status = envelope.status();

@@ -373,7 +373,7 @@ uint64_t fewest_turns(const CollComm& comm) {
 }
 
 // Two members have posted all their receives and wait for one that has made no call: messages and
-// news of rooms reach threads that have nothing to do with them.
+// news of credits reach threads that have nothing to do with them.
 void require_sleep(const RailJobOptions& options) {
   std::atomic<uint32_t> waited = 0;
   require_rail(options, [&](Member& member) {

@@ -1,5 +1,5 @@
 // How near the executor comes to what its busiest part must take, in virtual time: its pieces,
-// queues, slots and windows, without the speed of any machine.
+// queues, slots and passes, without the speed of any machine.
 #include <spdlog/fmt/fmt.h>
 
 #include <cstdio>
@@ -80,7 +80,7 @@ void check_target(const char* groups) {
 }  // namespace
 
 // As those of real calls over NICs of 50 GB/s (400 Gbit/s), all sizes divided by kScale: the
-// pieces and windows are those that such calls get.
+// pieces and passes are those that such calls get.
 constexpr uint64_t kScale = 1024;
 Case make_real_case(const std::string& groups, Collective collective, uint64_t block_bytes) {
   Case made = make_case(groups, collective, Algorithm::kHoRing, 10);

@@ -175,9 +175,9 @@ TEST_CASE("ranks that are through may leave before slower ones have begun the la
   }
 }
 
-// Longer than the second after which connections that nobody reads are looked at. With two streams
-// the message lies on one, and the other holds nothing but its end: which, the number of messages
-// before decides.
+// Longer than the second after which connections that nobody reads are looked at. With two
+// connections the message lies on one, and the other holds nothing but its end: which, the number
+// of messages before decides.
 TEST_CASE("a rank may enter an operation long after the ranks that it needs have left") {
   const Setting setting = GENERATE(from_range(kSettings));
   INFO(setting.text);

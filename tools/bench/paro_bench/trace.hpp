@@ -22,7 +22,7 @@ struct TraceEvent {
 
 class TraceFile {
  public:
-  // A process per rank, a track per channel; systems one after the other.
+  // A process per rank, a row per track; systems one after the other.
   void add(const std::string& system, const StepTrace& step, std::vector<TraceEvent> events);
   [[nodiscard]] std::string text() const;
 

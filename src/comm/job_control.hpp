@@ -1,6 +1,6 @@
 // The control plane of a job, shared by all of its communicators on this rank. It passes each
 // decision on to the communicator that it ends, and each leave notice to the communicators with
-// that rank. It answers for all of them when the coordinator queries where this rank is.
+// that rank. It answers for all of them when the coordinator asks where this rank is.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// One connection of a comm, which remembers why it ended. What had arrived before
-// the end is read first.
+// One connection of a comm, which remembers why it ended. What had arrived before the end is read
+// first.
 #pragma once
 
 #include <sys/uio.h>

@@ -35,7 +35,7 @@ class ControlPlane {
     std::function<void()> on_coordinator_end = {};
   };
 
-  // Collective. Joins all ranks before the deadline (rank 0 listens), proves the key both ways,
+  // Collective. Waits for all ranks until the deadline (rank 0 listens), proves the key both ways,
   // refuses other versions, worlds and duplicate ranks with a message that names them. Rank 0 may
   // bring sockets that listen at the rendezvous' address already.
   [[nodiscard]] static Result<std::unique_ptr<ControlPlane>> create(

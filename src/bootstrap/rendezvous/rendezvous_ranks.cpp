@@ -114,7 +114,7 @@ Status RendezvousRanks::stuck(const Status& why) const {
               "; missing: " + rank_list(missing_ranks())};
 }
 
-// A file is where several jobs may join by mistake, since each can reach it. Nothing is known of
+// A file is where several jobs may come by mistake, since each can reach it. Nothing is known of
 // the job of somebody who has the key and no identity, or another kind of it.
 bool RendezvousRanks::may_be_of_another_job(const wire::RankClaim& who) const {
   const JobComparison jobs = compare_jobs(setup_.own.job, who.job);

@@ -27,8 +27,8 @@ uint64_t total_bytes(std::span<const Part> parts) {
   return total;
 }
 
-// Calls copy(part's range, offset in the range) for what the range [offset, offset + bytes) of
-// the concatenated parts covers.
+// Calls copy(a range of a part, its offset from `offset`) for each part of which something lies in
+// [offset, offset + bytes) of the concatenated parts.
 template <typename Part, typename Copy>
 void for_range(std::span<const Part> parts, uint64_t offset, uint64_t bytes, Copy copy) {
   uint64_t done = 0;

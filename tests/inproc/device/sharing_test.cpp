@@ -82,10 +82,9 @@ bool has_gathered(ho_comm* comm, RankMemory& memory) {
   return right;
 }
 
-// How often the driver's function was called by the whole job in a call that adds all ranks'
-// values.
-uint64_t calls_in_sums(const std::string& groups, std::string_view function) {
-  std::atomic<uint64_t> calls = 0;
+// What the double has counted of the whole job in a call that adds all ranks' values.
+uint64_t counted_in_sums(const std::string& groups, uint64_t (*count)()) {
+  std::atomic<uint64_t> counted = 0;
   require_job({groups}, [&](ho_comm* comm) {
     RankMemory memory(ho_comm_rank(comm) % 2, kSharedCount);
     std::vector<float> values(kSharedCount);
@@ -106,47 +105,54 @@ uint64_t calls_in_sums(const std::string& groups, std::string_view function) {
       }
     }
     must(ho_barrier(comm, nullptr, nullptr));
-    calls = cuda_double::calls(function);
+    counted = count();
     must(ho_barrier(comm, nullptr, nullptr));
   });
   CHECK(cuda_double::violations().empty());
   CHECK(cuda_double::live().none());
-  return calls;
+  return counted;
+}
+
+uint64_t pinned_allocations() {
+  return cuda_double::calls("host_allocate");
+}
+uint64_t bytes_added() {
+  return cuda_double::bytes_written_by("ho_sum_float32");
 }
 
 }  // namespace
 
 TEST_CASE("inside a node messages take pinned memory only where ranks cannot share theirs") {
   cuda_double::reset({});
-  CHECK(calls_in_sums("1x4", "host_allocate") == 0);
+  CHECK(counted_in_sums("1x4", pinned_allocations) == 0);
 
   SECTION("because it is switched off") {
     const ScopedVariable off("HORING_DEVICE_SHARING", "0");
-    CHECK(calls_in_sums("1x4", "host_allocate") > 0);
+    CHECK(counted_in_sums("1x4", pinned_allocations) > 0);
   }
   SECTION("because the devices do not reach each other") {
     cuda_double::Config config;
     config.peers = false;
     cuda_double::reset(config);
-    CHECK(calls_in_sums("1x4", "host_allocate") > 0);
+    CHECK(counted_in_sums("1x4", pinned_allocations) > 0);
   }
   SECTION("because the driver cannot export") {
     cuda_double::Config config;
     config.ipc = false;
     cuda_double::reset(config);
-    CHECK(calls_in_sums("1x4", "host_allocate") > 0);
+    CHECK(counted_in_sums("1x4", pinned_allocations) > 0);
   }
 }
 
 TEST_CASE("a setting says who adds what lies in pinned memory, between the steps of a rail") {
   cuda_double::reset({});
-  uint64_t launches = 0;
+  uint64_t bytes = 0;
   {
     const ScopedVariable host("HORING_DEVICE_SUMS", "host");
-    launches = calls_in_sums("3x2", "launch");
+    bytes = counted_in_sums("3x2", bytes_added);
   }
   const ScopedVariable on_device("HORING_DEVICE_SUMS", "device");
-  CHECK(calls_in_sums("3x2", "launch") > launches);
+  CHECK(counted_in_sums("3x2", bytes_added) > bytes);
 }
 
 TEST_CASE("a rank holds slots for those alone to which it has sent device memory") {

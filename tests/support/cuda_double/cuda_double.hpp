@@ -90,6 +90,8 @@ std::vector<std::string> take_violations();
 // Names are the table's: "copy_async". Since reset() or forget_counts().
 [[nodiscard]] uint64_t calls(std::string_view name);
 [[nodiscard]] uint64_t all_calls();
+// By all launches of the kernel: how many there are depends on what was ready together.
+[[nodiscard]] uint64_t bytes_written_by(std::string_view kernel);
 // Calls that wait for the device, or may: stream_synchronize, and allocating, freeing, loading.
 [[nodiscard]] uint64_t synchronizing_calls();
 [[nodiscard]] uint64_t allocations_while_pending();

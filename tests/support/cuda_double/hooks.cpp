@@ -148,6 +148,12 @@ uint64_t calls(std::string_view name) {
   return found == machine().counts.end() ? 0 : found->second;
 }
 
+uint64_t bytes_written_by(std::string_view kernel) {
+  const Machine::Lock lock(machine().mutex);
+  const auto found = machine().written_bytes.find(kernel);
+  return found == machine().written_bytes.end() ? 0 : found->second;
+}
+
 uint64_t all_calls() {
   const Machine::Lock lock(machine().mutex);
   uint64_t sum = 0;
@@ -170,6 +176,7 @@ uint64_t allocations_while_pending() {
 void forget_counts() {
   const Machine::Lock lock(machine().mutex);
   machine().counts.clear();
+  machine().written_bytes.clear();
   machine().synchronizing = 0;
   machine().allocations_while_pending = 0;
 }

@@ -52,6 +52,7 @@ void Machine::start(const Config& wanted) {
   initialized = false;
   lost = device::kSuccess;
   counts.clear();
+  written_bytes.clear();
   synchronizing = 0;
   allocations_while_pending = 0;
   faults.clear();

@@ -180,6 +180,7 @@ class Machine {
   bool initialized = false;
   device::DriverResult lost = device::kSuccess;
   std::map<std::string, uint64_t, std::less<>> counts;
+  std::map<std::string, uint64_t, std::less<>> written_bytes;  // by kernel
   uint64_t synchronizing = 0;
   uint64_t allocations_while_pending = 0;
   std::vector<Fault> faults;

@@ -181,6 +181,9 @@ DriverResult launch_kernel(Call& call,
   request.what = "launch of " + name;
   request.ranges = kernel.ranges(copied->pointers.data());
   request.is_kernel = true;
+  for (const TouchedRange& range : request.ranges) {
+    call.machine().written_bytes[name] += range.writes ? range.bytes : 0;
+  }
   request.body = [copied, body = kernel.body] { body(copied->pointers.data(), translate); };
   DriverResult result = device::kSuccess;
   call.machine().enqueue(call.lock(), *stream, std::move(request), result);

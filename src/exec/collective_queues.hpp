@@ -24,6 +24,7 @@ class CollectiveQueues {
   explicit CollectiveQueues(const CollectiveContext& context) : context_(context) {}
   CollectiveQueues(const CollectiveQueues&) = delete;
   CollectiveQueues& operator=(const CollectiveQueues&) = delete;
+  ~CollectiveQueues() = default;
 
   // At the end of its channel. It is refused, and gets no number, where everything has ended
   // (`cause`), or where it could not complete without a rank that has left.

@@ -34,6 +34,7 @@ class Failures {
   Failures(EngineOwner& owner, Driver& driver) : owner_(owner), driver_(driver) {}
   Failures(const Failures&) = delete;
   Failures& operator=(const Failures&) = delete;
+  ~Failures() = default;
 
   // Why everything has ended; nothing while it has not.
   [[nodiscard]] const std::optional<Status>& cause() const { return cause_; }

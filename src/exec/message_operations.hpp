@@ -35,6 +35,7 @@ class MessageOperations {
   explicit MessageOperations(const MessageContext& context);
   MessageOperations(const MessageOperations&) = delete;
   MessageOperations& operator=(const MessageOperations&) = delete;
+  ~MessageOperations() = default;
 
   // Refused where everything has ended (`cause`), and a send to a rank that has left.
   [[nodiscard]] Result<std::shared_ptr<Operation>> submit(Transfer transfer,

@@ -356,7 +356,9 @@ void ControlClient::check_reports_answered(Deadline looked) {
       const auto& peer = reported.failure.peer;
       const std::string who =
           peer ? "; that peer is rank " + std::to_string(peer->value()) + " of the job" : "";
-      own.push_back({.cause = Status(reported.failure.code, reported.failure.text + who + why),
+      std::string text = reported.failure.text;
+      text.append(who).append(why);
+      own.push_back({.cause = Status(reported.failure.code, std::move(text)),
                      .communicator = communicator,
                      .unanswered = true});
     }

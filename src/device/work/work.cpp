@@ -158,6 +158,7 @@ Status Work::put_copies(const Queue& queue) const {
   const std::vector<CopyRange>& copies = queue.gathered.copies;
   if (is_inside(queue) && copies.size() > 1) {
     std::vector<MemoryCopy> by_kernel;
+    by_kernel.reserve(copies.size());
     for (const CopyRange& range : copies) {
       by_kernel.push_back({range.to, range.from, range.bytes});
     }
@@ -280,7 +281,7 @@ Status Work::make_wait(StreamHandle stream) {
 }
 
 Status Work::drain(Deadline deadline) {
-  const Status started = start_all();
+  Status started = start_all();
   while (true) {
     for (Queue& queue : queues_) {
       HORING_TRY(look(queue));

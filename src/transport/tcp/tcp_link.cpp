@@ -4,10 +4,12 @@
 
 #include "base/log.hpp"
 #include "os/clock.hpp"
-#include "os/socket.hpp"
 
 namespace ho::tcp {
 namespace {
+
+// Links in use find close frames in their try calls; looking earlier costs them a system call.
+constexpr uint64_t kIdleTurns = 16;
 
 template <typename Part>
 Status check_parts(const Frame& frame, std::span<const Part> parts) {
@@ -26,63 +28,27 @@ Status check_parts(const Frame& frame, std::span<const Part> parts) {
 }  // namespace
 
 TcpLink::TcpLink(Context& context, const LinkKey& key)
-    : context_(context), key_(key), dials_(opens(context.options.self, key.peer, key.channel)) {
-  connections_.resize(context.options.connections_per_link);
-}
+    : context_(context),
+      key_(key),
+      connections_(context, key, event_),
+      idle_close_(connections_.dials()) {}
 
 TcpLink::~TcpLink() = default;
 
-std::string TcpLink::path() const {
-  const RailInterface& rail = context_.options.rails.at(key_.rail.at());
-  return "tcp " + rail.address + (rail.name.empty() ? "" : " (" + rail.name + ")") + " -> " +
-         context_.peers.at(key_.peer.at()).rail_addresses.at(key_.rail.at());
-}
-
 std::string TcpLink::to_string() const {
-  switch (state_) {
-    case State::kOpening:
-      return path() +
-             (dials_ ? ", connecting"
-                     : ", waiting for rank " + std::to_string(key_.peer.value()) + " to connect");
-    case State::kOpen:
-      return path() + ", connected";
-    case State::kClosing:
-      return path() + ", closing (idle)";
-    case State::kClosed:
-      return path() + ", closed while idle";
-    case State::kFailed:
-      return path() + ", failed";
+  if (!error_.ok()) {
+    return connections_.path() + ", failed";
   }
-  return path();
-}
-
-std::string TcpLink::trouble() const {
-  const std::string& name = context_.options.rails.at(key_.rail.at()).name;
-  switch (interface_state(name)) {
-    case InterfaceState::kDown:
-      return "interface " + name + " is down here (ip link set " + name + " up)";
-    case InterfaceState::kNoCarrier:
-      return "interface " + name + " has no carrier here (check cable and switch port)";
-    case InterfaceState::kUp:
-    case InterfaceState::kUnknown:
-      break;
-  }
-  const bool unanswered =
-      std::any_of(connections_.begin(), connections_.end(), [this](const auto& connection) {
-        return connection != nullptr && connection->unanswered(context_.options.look);
-      });
-  return unanswered ? "what is sent there is not answered (check cable, switch port and interface "
-                      "on both ends)"
-                    : "";
+  return idle_close_.closing() ? connections_.path() + ", closing (idle)"
+                               : connections_.to_string();
 }
 
 // Every try call: the sticky error, the mark of use, and opening anew after an idle close.
 Status TcpLink::enter_call() {
   event_ = false;
   last_used_turn_ = context_.turn;
-  if (state_ == State::kClosed && dials_) {
-    state_ = State::kOpening;
-    if (Status status = advance_opening(); !status.ok()) {
+  if (error_.ok() && connections_.may_dial_again()) {
+    if (Status status = connections_.dial(); !status.ok()) {
       return fail(status);
     }
   }
@@ -94,65 +60,32 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
   HORING_TRY(send_error_);
   if (!send_active_) {
     HORING_TRY(check_parts(frame, payload));
-    send_header_ = encode(frame);
-    send_offset_ = 0;
-    send_bytes_ = kFrameBytes + frame.payload_bytes;
+    outgoing_ = {encode(frame), 0, kFrameBytes + frame.payload_bytes};
     send_active_ = true;
   }
-  if (state_ != State::kOpen) {
+  if (!messages_flow()) {
     return false;
   }
-  const Result<bool> written = write_message(sending_connection(), payload);
+  // Close frames go between messages.
+  if (idle_close_.has_unwritten() && outgoing_.offset == 0) {
+    const Result<bool> clear = write_close_frames();
+    if (!clear.ok()) {
+      return fail_sending(clear.status());
+    }
+    if (!*clear) {
+      return false;
+    }
+  }
+  const Result<bool> written = connections_.write(sent_count_, outgoing_, payload);
   if (!written.ok()) {
     return fail_sending(written.status());
   }
   if (*written) {
     send_active_ = false;
     ++sent_count_;
-    note_message();
+    idle_close_.on_message_through();
   }
   return *written;
-}
-
-Result<bool> TcpLink::write_message(Connection& connection, std::span<const ConstBytes> payload) {
-  // Close frames go between messages.
-  if (!control_.empty() && send_offset_ == 0) {
-    HORING_ASSIGN(const bool flushed, flush_control());
-    if (!flushed) {
-      return false;
-    }
-  }
-  while (send_offset_ < send_bytes_) {
-    size_t limit = send_bytes_ - send_offset_;
-    if (const auto& rate = context_.options.rails[key_.rail.at()].pace) {
-      limit = pace(*rate, limit);
-      if (limit == 0) {
-        return false;
-      }
-    }
-    HORING_ASSIGN(const size_t written,
-                  connection.write(send_header_, payload, send_offset_, limit));
-    if (written == 0) {
-      return false;
-    }
-    send_offset_ += written;
-    paced_bytes_ -= std::min(paced_bytes_, written);
-  }
-  return true;
-}
-
-// How much may leave now; 0: the timer is set for when it may.
-size_t TcpLink::pace(const RailPace& rate, size_t wanted_bytes) {
-  const int64_t now = now_ns();
-  if (paced_bytes_ == 0) {
-    paced_bytes_ = std::min(wanted_bytes, Pacer::kSliceBytes);
-    paced_from_ns_ = context_.pacer->reserve(rate, paced_bytes_, now);
-  }
-  if (now < paced_from_ns_) {
-    context_.poller->wake_at(paced_from_ns_);
-    return 0;
-  }
-  return std::min(wanted_bytes, paced_bytes_);
 }
 
 Result<bool> TcpLink::try_recv(const Frame& expected, std::span<const Bytes> parts) {
@@ -161,7 +94,7 @@ Result<bool> TcpLink::try_recv(const Frame& expected, std::span<const Bytes> par
     HORING_TRY(check_parts(expected, parts));
     recv_active_ = true;
   }
-  if (state_ != State::kOpen && state_ != State::kClosing) {
+  if (!connections_.open()) {
     return false;
   }
   const Result<bool> received = receive(expected, parts);
@@ -171,7 +104,7 @@ Result<bool> TcpLink::try_recv(const Frame& expected, std::span<const Bytes> par
   if (*received) {
     recv_active_ = false;
     ++received_count_;
-    note_message();
+    idle_close_.on_message_through();
   }
   return *received;
 }
@@ -193,7 +126,7 @@ Result<bool> TcpLink::receive(const Frame& expected, std::span<const Bytes> part
 }
 
 HeaderRead TcpLink::header_read(uint32_t payload_bytes) const {
-  if (answer_due()) {
+  if (idle_close_.answer_due()) {
     return HeaderRead::kAlone;
   }
   return payload_bytes <= kSmallPayloadBytes ? HeaderRead::kAhead : HeaderRead::kWithPayload;
@@ -211,13 +144,13 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
     }
     HORING_ASSIGN(const Frame frame, decode(connection.header()));
     if (frame.type == Frame::Type::kData) {
-      note_data_ahead();
+      note_message_here();
       HORING_TRY(check_expected(expected, frame));
       head_checked_ = true;
       return true;
     }
-    HORING_TRY(on_control(frame, parts));
-    if (frame.type != Frame::Type::kCloseHint && state_ != State::kOpen) {
+    HORING_TRY(on_close_frame(frame, parts));
+    if (frame.type != Frame::Type::kCloseHint && !messages_flow()) {
       return false;
     }
   }
@@ -226,7 +159,7 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
 
 Result<std::optional<Frame>> TcpLink::try_peek(bool awaited) {
   HORING_TRY(awaited ? enter_call() : error_);
-  if (state_ != State::kOpen && state_ != State::kClosing) {
+  if (!connections_.open()) {
     return std::optional<Frame>();
   }
   Result<std::optional<Frame>> found = peek_open();
@@ -234,7 +167,7 @@ Result<std::optional<Frame>> TcpLink::try_peek(bool awaited) {
 }
 
 Result<std::optional<Frame>> TcpLink::peek_open() {
-  while (state_ == State::kOpen || state_ == State::kClosing) {
+  while (connections_.open()) {
     Connection& connection = receiving_connection();
     const HeaderRead how = header_read(0);
     HORING_ASSIGN(const bool complete, connection.read_header(how, {}));
@@ -244,10 +177,10 @@ Result<std::optional<Frame>> TcpLink::peek_open() {
     }
     HORING_ASSIGN(const Frame frame, decode(connection.header()));
     if (frame.type == Frame::Type::kData) {
-      note_data_ahead();
+      note_message_here();
       return std::optional<Frame>(frame);
     }
-    HORING_TRY(on_control(frame, {}));
+    HORING_TRY(on_close_frame(frame, {}));
   }
   return std::optional<Frame>();
 }
@@ -276,14 +209,30 @@ bool TcpLink::take_unseen_event() {
   return unseen;
 }
 
-void TcpLink::tick() {
-  hint_ticks_ -= std::min(hint_ticks_, 1U);
-  const bool connected = state_ == State::kOpen || state_ == State::kClosing;
-  Status status = connected ? Status() : look_for_peer();
-  for (size_t i = 0; connected && i < connections_.size() && status.ok(); ++i) {
-    status = connections_[i]->check_alive(context_.options.look);
-    event_ |= recv_active_ && connections_[i]->look_below_mark();
+void TcpLink::advance() {
+  Status status;
+  if (error_.ok() && connections_.dialling()) {
+    status = connections_.dial();
+  } else if (idle_close_.closing() || idle_close_.has_unwritten()) {
+    status = advance_closing();
+  } else if (idle_close_.hint_came() && may_begin_close()) {
+    begin_close();
+  } else if (messages_flow() && !recv_active_ && last_used_turn_ + kIdleTurns < context_.turn &&
+             receiving_connection().may_read()) {
+    status = inspect();
   }
+  if (!status.ok()) {
+    event_ = true;
+    static_cast<void>(fail(status));  // the next call returns it
+  }
+}
+
+void TcpLink::tick() {
+  idle_close_.tick();
+  const bool connected = error_.ok() && connections_.open();
+  Status status = connected ? connections_.look(recv_active_)
+                            : connections_.look_for_peer(
+                                  error_.ok() && last_used_turn_ + kIdleTurns >= context_.turn);
   if (connected && status.ok() && !recv_active_ && receiving_connection().may_read()) {
     status = inspect();
   }
@@ -293,30 +242,125 @@ void TcpLink::tick() {
   }
 }
 
-bool TcpLink::finish_output() {
-  bool pending = false;
-  for (const auto& connection : connections_) {
-    pending |= connection != nullptr && connection->finish_output();
-  }
-  return pending;
+bool TcpLink::can_attach(uint8_t connection) const {
+  return error_.ok() && connections_.can_attach(connection);
 }
 
-void TcpLink::close_connections() {
-  for (auto& connection : connections_) {
-    if (connection != nullptr) {
-      connection.reset();
-      --context_.open_connections;
+bool TcpLink::may_begin_close() const {
+  return messages_flow() && idle_close_.may_begin() && !send_active_ && !recv_active_ &&
+         !view_ready_ && last_used_turn_ < context_.turn && connections_.at_message_start();
+}
+
+void TcpLink::begin_close() {
+  idle_close_.begin(messages());
+  advance();
+}
+
+IdleClose::Messages TcpLink::messages() const {
+  IdleClose::Messages all;
+  all.communicator = key_.communicator;
+  all.sent = sent_count_;
+  all.received = received_count_;
+  all.sending = send_active_;
+  return all;
+}
+
+Result<bool> TcpLink::write_close_frames() {
+  while (idle_close_.has_unwritten()) {
+    const std::span<std::byte> bytes = idle_close_.unwritten();
+    iovec buffer{bytes.data(), bytes.size()};
+    HORING_ASSIGN(const size_t written,
+                  connections_.of_message(sent_count_).write(std::span(&buffer, 1), bytes.size()));
+    if (written == 0) {
+      return false;
     }
+    idle_close_.wrote(written);
   }
-  connectors_.clear();
-  control_.clear();
-  refusal_due_ = false;
-  note_message();
+  return true;
 }
 
-Status TcpLink::with_link(const Status& cause) const {
-  return cause.with_context("rank " + std::to_string(key_.peer.value()) + ", rail " +
-                            std::to_string(key_.rail.value()) + ", " + path());
+Status TcpLink::advance_closing() {
+  // A message that is partly written goes first; try_send writes close frames after it.
+  if (idle_close_.has_unwritten() && outgoing_.offset > 0 && send_active_) {
+    return {};
+  }
+  HORING_ASSIGN(const bool written, write_close_frames());
+  if (!written || !idle_close_.closing()) {
+    return {};
+  }
+  if (!connections_.dials()) {
+    close();
+    return {};
+  }
+  return inspect();
+}
+
+// Reads headers and acts on those that are close frames. A message's stays for the next receive.
+Status TcpLink::inspect() {
+  bool hint = true;
+  while (hint) {  // an answer may follow it that no event announces any more
+    HORING_ASSIGN(hint, inspect_one());
+  }
+  return {};
+}
+
+// true: it was a hint.
+Result<bool> TcpLink::inspect_one() {
+  Connection& connection = receiving_connection();
+  if (head_checked_ || connection.header_complete()) {
+    return false;
+  }
+  const Result<bool> complete = connection.read_header(HeaderRead::kAlone, {});
+  if (!complete.ok()) {
+    // A peer that ended first sent what it had to send: it may lie in the other connections.
+    return connections_.others_at_end(connection) ? Result<bool>(complete.status())
+                                                  : Result<bool>(false);
+  }
+  if (!*complete) {
+    connection.await_rest(HeaderRead::kAlone, 0);
+    return false;
+  }
+  HORING_ASSIGN(const Frame frame, decode(connection.header()));
+  if (frame.type == Frame::Type::kData) {
+    note_message_here();
+    return false;
+  }
+  HORING_TRY(on_close_frame(frame, {}));
+  return frame.type == Frame::Type::kCloseHint;
+}
+
+void TcpLink::note_message_here() {
+  event_ |= idle_close_.on_message_here();
+}
+
+Status TcpLink::on_close_frame(const Frame& frame, std::span<const Bytes> parts) {
+  Connection& connection = receiving_connection();
+  connection.next_message_after_bare_header(parts);
+  IdleClose::Messages now = messages();
+  now.more_behind = !connection.at_message_start();
+  HORING_ASSIGN(const IdleClose::Then then, idle_close_.on_frame(frame, now));
+  switch (then) {
+    case IdleClose::Then::kLook:
+      if (idle_close_.hint_came()) {
+        context_.poller->wake_at(now_ns());
+      }
+      return {};
+    case IdleClose::Then::kAnswer:
+      return advance_closing();
+    case IdleClose::Then::kGoOn:
+      event_ = true;
+      return {};
+    case IdleClose::Then::kClose:
+      event_ = true;
+      close();
+      return {};
+  }
+  return {};
+}
+
+void TcpLink::close() {
+  connections_.close();
+  idle_close_.on_closed();
 }
 
 // A peer that has ended takes nothing any more, but what it sent before may lie here unread.
@@ -324,33 +368,27 @@ Status TcpLink::fail_sending(const Status& cause) {
   if (cause.code() != StatusCode::kPeerLost) {
     return fail(cause);
   }
-  send_error_ = with_link(cause);
+  send_error_ = connections_.with_path(cause);
   log_debug("link sends no more: {}", send_error_.message());
   return send_error_;
 }
 
 Status TcpLink::fail(const Status& cause) {
-  if (state_ != State::kFailed) {
-    error_ = with_link(cause);
+  if (error_.ok()) {
+    error_ = connections_.with_path(cause);
     log_debug("link failed: {}", error_.message());
+    idle_close_.on_failure();
     // Ranks that disagree are both alive: the peer shall hear what differs, over the control plane,
     // and not find a lost connection first.
     if (cause.code() != StatusCode::kMismatch && cause.code() != StatusCode::kInternal) {
-      close_connections();
+      close();
     }
-    state_ = State::kFailed;
   }
   return error_;
 }
 
 uint64_t TcpLink::memory_bytes() const {
-  uint64_t total = sizeof(TcpLink) + staging_bytes_;
-  for (const auto& connection : connections_) {
-    total += connection == nullptr
-                 ? 0
-                 : sizeof(Connection) + sizeof(Socket) + connection->memory_bytes();
-  }
-  return total;
+  return sizeof(TcpLink) + staging_bytes_ + connections_.memory_bytes();
 }
 
 }  // namespace ho::tcp

@@ -105,7 +105,7 @@ class SocketTransport final : public TcpTransport {
     for (uint32_t i = 0; i < context_.options.connections_per_link; ++i) {
       const auto connection = static_cast<uint8_t>(i);
       if (auto parked = parked_.extract({key, connection}); !parked.empty()) {
-        link->attach(connection, std::move(parked.mapped()));
+        link->connections().attach(connection, std::move(parked.mapped()));
       }
     }
     link->advance();
@@ -170,7 +170,7 @@ class SocketTransport final : public TcpTransport {
     while (true) {
       bool pending = false;
       for (const auto& link : order_) {
-        pending |= link->finish_output();
+        pending |= link->connections().finish_output();
       }
       if (!pending || passed(deadline)) {
         return;
@@ -270,7 +270,7 @@ class SocketTransport final : public TcpTransport {
     tune_data_socket(socket->fd.get());
     const LinkKey key = claim.key_of_peer();
     if (const auto found = links_.find(key); found != links_.end()) {
-      found->second->attach(claim.connection, std::move(socket));
+      found->second->connections().attach(claim.connection, std::move(socket));
     } else {
       parked_.emplace(std::pair(key, claim.connection), std::move(socket));
     }
@@ -283,7 +283,7 @@ class SocketTransport final : public TcpTransport {
   //
   // Above the cap, closes the longest unused link, or has the peer close it. The cap is where the
   // number of connections returns to, never a reason not to open a link. A link that is used again
-  // while it closes waits only for what TcpLink says.
+  // while it closes waits only for what IdleClose says.
   void close_idle() {
     const uint32_t cap = context_.options.max_connections;
     if (context_.open_connections <= cap) {
@@ -292,19 +292,14 @@ class SocketTransport final : public TcpTransport {
     uint32_t leaving = 0;
     TcpLink* oldest = nullptr;
     for (const auto& link : order_) {
-      leaving += link->leaving() ? context_.options.connections_per_link : 0;
-      if ((link->closable() || link->hintable()) &&
+      leaving += link->likely_to_close() ? context_.options.connections_per_link : 0;
+      if (link->may_begin_close() &&
           (oldest == nullptr || link->last_used_turn() < oldest->last_used_turn())) {
         oldest = link.get();
       }
     }
-    if (oldest == nullptr || context_.open_connections <= cap + leaving) {
-      return;
-    }
-    if (oldest->closable()) {
+    if (oldest != nullptr && context_.open_connections > cap + leaving) {
       oldest->begin_close();
-    } else {
-      oldest->send_hint();
     }
   }
 

@@ -1,0 +1,276 @@
+#include "transport/tcp/link_connections.hpp"
+
+#include <algorithm>
+
+#include "connect/rail_interface.hpp"
+#include "os/clock.hpp"
+#include "os/socket.hpp"
+
+namespace ho::tcp {
+
+LinkConnections::LinkConnections(Context& context, const LinkKey& key, bool& event)
+    : context_(context),
+      key_(key),
+      event_(event),
+      dials_(opens(context.options.self, key.peer, key.channel)) {
+  connections_.resize(context.options.connections_per_link);
+}
+
+LinkConnections::~LinkConnections() = default;
+
+LinkClaim LinkConnections::claim_of(size_t connection) const {
+  LinkClaim claim;
+  claim.from = context_.options.self;
+  claim.to = key_.peer;
+  claim.rail = key_.rail;
+  claim.communicator = key_.communicator;
+  claim.channel = key_.channel;
+  claim.connection = static_cast<uint8_t>(connection);
+  claim.connection_count = static_cast<uint8_t>(connections_.size());
+  claim.job_id = context_.options.job_id;
+  return claim;
+}
+
+// Only reaching the peer's host and port is bounded. A peer that is reached but busy elsewhere
+// answers when it next drives its transport; the operation's deadline covers that.
+Status LinkConnections::start_dialling() {
+  const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
+  Connector::Options options;
+  options.name =
+      "rank " + std::to_string(key_.peer.value()) + ", rail " + std::to_string(key_.rail.value());
+  options.from = context_.options.rails.at(key_.rail.at());
+  HORING_ASSIGN(options.to,
+                address_on(options.from, peer.rail_addresses.at(key_.rail.at()), peer.port));
+  options.purpose = kHandshakePurpose;
+  options.key = context_.options.key;
+  options.deadline_ns = now_ns() + ns_of(context_.options.connect_timeout);
+  options.peer_may_be_busy = true;
+  options.watch = [this](Socket& socket) {
+    socket.event = &event_;
+    return context_.poller->add(socket);
+  };
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    options.claim = [this, i] {
+      const auto claim = encode(claim_of(i));
+      return std::vector<std::byte>(claim.begin(), claim.end());
+    };
+    connectors_.push_back(std::make_unique<Connector>(options));
+  }
+  return {};
+}
+
+Status LinkConnections::cannot_connect(const Status& why) const {
+  const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
+  const RailInterface& rail = context_.options.rails.at(key_.rail.at());
+  const std::string& host = peer.rail_addresses.at(key_.rail.at());
+  // Both ranks proved one key when the job began.
+  if (why.code() == StatusCode::kUnauthenticated &&
+      context_.options.key->allows_address(host).ok()) {
+    return why.with_context("rank " + std::to_string(key_.peer.value()) +
+                            " is probably gone (see its output), and its port is another job's or "
+                            "program's now");
+  }
+  if (why.code() != StatusCode::kConnection && why.code() != StatusCode::kTimeout) {
+    return why;
+  }
+  const auto to = address_on(rail, host, peer.port);
+  const std::string ours = to.ok() ? address_is_ours_text(rail, *to) : "";
+  return {
+      StatusCode::kConnection,
+      "cannot connect from " + rail.address + (rail.name.empty() ? "" : " (" + rail.name + ")") +
+          " to " + (to.ok() ? to->to_string() : host) + " within " +
+          std::to_string(context_.options.connect_timeout.count()) + " ms: " + why.message() +
+          "; " +
+          (!ours.empty()
+               ? ours
+               : "check that rank " + std::to_string(key_.peer.value()) +
+                     " is running, that both ends of rail " + std::to_string(key_.rail.value()) +
+                     " are up and in one network, and that no firewall drops its port")};
+}
+
+Status LinkConnections::dial() {
+  state_ = State::kOpening;
+  if (connectors_.empty()) {
+    HORING_TRY(start_dialling());
+  }
+  for (size_t i = 0; i < connectors_.size(); ++i) {
+    if (connections_[i] != nullptr) {
+      continue;
+    }
+    Result<std::unique_ptr<Socket>> socket = connectors_[i]->step(now_ns());
+    if (!socket.ok()) {
+      return cannot_connect(socket.status());
+    }
+    if (*socket == nullptr) {
+      context_.poller->wake_at(connectors_[i]->next_deadline_ns());
+      continue;
+    }
+    tune_data_socket((*socket)->fd.get());
+    attach(static_cast<uint8_t>(i), *std::move(socket));
+    if (open()) {
+      break;  // the connectors are gone
+    }
+  }
+  return {};
+}
+
+bool LinkConnections::can_attach(uint8_t connection) const {
+  return !dials_ && !open() && connection < connections_.size() &&
+         connections_[connection] == nullptr;
+}
+
+void LinkConnections::attach(uint8_t connection, std::unique_ptr<Socket> socket) {
+  socket->event = &event_;
+  connections_.at(connection) = std::make_unique<Connection>(std::move(socket));
+  ++context_.open_connections;
+  const bool all = std::all_of(
+      connections_.begin(), connections_.end(), [](const auto& each) { return each != nullptr; });
+  state_ = all ? State::kOpen : State::kOpening;
+  if (all) {
+    event_ = true;
+    connectors_.clear();
+  }
+}
+
+void LinkConnections::close() {
+  for (auto& connection : connections_) {
+    if (connection != nullptr) {
+      connection.reset();
+      --context_.open_connections;
+    }
+  }
+  connectors_.clear();
+  state_ = State::kClosed;
+}
+
+Result<bool> LinkConnections::write(uint64_t number,
+                                    OutgoingMessage& message,
+                                    std::span<const ConstBytes> payload) {
+  Connection& connection = of_message(number);
+  while (message.offset < message.bytes) {
+    size_t limit = message.bytes - message.offset;
+    if (const auto& rate = rail().pace) {
+      limit = pace(*rate, limit);
+      if (limit == 0) {
+        return false;
+      }
+    }
+    HORING_ASSIGN(const size_t written,
+                  connection.write(message.header, payload, message.offset, limit));
+    if (written == 0) {
+      return false;
+    }
+    message.offset += written;
+    paced_bytes_ -= std::min(paced_bytes_, written);
+  }
+  return true;
+}
+
+// How much may leave now; 0: the timer is set for when it may.
+size_t LinkConnections::pace(const RailPace& rate, size_t wanted_bytes) {
+  const int64_t now = now_ns();
+  if (paced_bytes_ == 0) {
+    paced_bytes_ = std::min(wanted_bytes, Pacer::kSliceBytes);
+    paced_from_ns_ = context_.pacer->reserve(rate, paced_bytes_, now);
+  }
+  if (now < paced_from_ns_) {
+    context_.poller->wake_at(paced_from_ns_);
+    return 0;
+  }
+  return std::min(wanted_bytes, paced_bytes_);
+}
+
+bool LinkConnections::at_message_start() const {
+  return std::all_of(connections_.begin(), connections_.end(), [](const auto& connection) {
+    return connection->at_message_start();
+  });
+}
+
+bool LinkConnections::others_at_end(const Connection& connection) const {
+  return std::all_of(connections_.begin(), connections_.end(), [&](const auto& each) {
+    return each.get() == &connection || each->at_end();
+  });
+}
+
+Status LinkConnections::look(bool awaited) {
+  for (const auto& connection : connections_) {
+    HORING_TRY(connection->check_alive(context_.options.look));
+    event_ |= awaited && connection->look_below_mark();
+  }
+  return {};
+}
+
+Status LinkConnections::look_for_peer(bool wanted) {
+  if (!context_.watches_peers || dials_ || !wanted) {
+    peer_port_.pause();
+    return {};
+  }
+  const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
+  HORING_ASSIGN(const SocketAddress address,
+                address_on(rail(), peer.rail_addresses.at(key_.rail.at()), peer.port));
+  return peer_port_.check(rail(), address);
+}
+
+bool LinkConnections::finish_output() {
+  bool pending = false;
+  for (const auto& connection : connections_) {
+    pending |= connection != nullptr && connection->finish_output();
+  }
+  return pending;
+}
+
+uint64_t LinkConnections::memory_bytes() const {
+  uint64_t total = 0;
+  for (const auto& connection : connections_) {
+    total += connection == nullptr
+                 ? 0
+                 : sizeof(Connection) + sizeof(Socket) + connection->memory_bytes();
+  }
+  return total;
+}
+
+std::string LinkConnections::path() const {
+  return "tcp " + rail().address + (rail().name.empty() ? "" : " (" + rail().name + ")") + " -> " +
+         context_.peers.at(key_.peer.at()).rail_addresses.at(key_.rail.at());
+}
+
+std::string LinkConnections::to_string() const {
+  switch (state_) {
+    case State::kOpening:
+      return path() +
+             (dials_ ? ", connecting"
+                     : ", waiting for rank " + std::to_string(key_.peer.value()) + " to connect");
+    case State::kOpen:
+      return path() + ", connected";
+    case State::kClosed:
+      return path() + ", closed while idle";
+  }
+  return path();
+}
+
+std::string LinkConnections::trouble() const {
+  const std::string& name = rail().name;
+  switch (interface_state(name)) {
+    case InterfaceState::kDown:
+      return "interface " + name + " is down here (ip link set " + name + " up)";
+    case InterfaceState::kNoCarrier:
+      return "interface " + name + " has no carrier here (check cable and switch port)";
+    case InterfaceState::kUp:
+    case InterfaceState::kUnknown:
+      break;
+  }
+  const bool unanswered =
+      std::any_of(connections_.begin(), connections_.end(), [this](const auto& connection) {
+        return connection != nullptr && connection->unanswered(context_.options.look);
+      });
+  return unanswered ? "what is sent there is not answered (check cable, switch port and interface "
+                      "on both ends)"
+                    : "";
+}
+
+Status LinkConnections::with_path(const Status& cause) const {
+  return cause.with_context("rank " + std::to_string(key_.peer.value()) + ", rail " +
+                            std::to_string(key_.rail.value()) + ", " + path());
+}
+
+}  // namespace ho::tcp

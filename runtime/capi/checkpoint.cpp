@@ -101,7 +101,7 @@ ho::Result<SaveRequest> request_or_say(const paro_runner& runner,
 
 ho::Status save(paro_runner& runner, const char* folder, const paro_save_options* input) {
   if (runner.saver == nullptr) {
-    HORING_ASSIGN(OwnedComm comm, runner.runner->new_communicator("save"));
+    HORING_ASSIGN(OwnedComm comm, runner.runner->between_steps().new_communicator("save"));
     runner.saver = std::make_unique<Saver>(std::move(comm));
   }
   HORING_TRY(runner.saver->wait());
@@ -251,7 +251,7 @@ ho_status paro_runner_restore(paro_runner* runner,
                           "no memory for this rank's share of states");
       }
     };
-    return runner->runner->restore(mine());
+    return runner->runner->between_steps().restore(mine());
   });
 }
 

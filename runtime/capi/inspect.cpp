@@ -7,6 +7,7 @@
 #include "capi/arguments.hpp"
 #include "capi/boundary.hpp"
 #include "capi/options.hpp"
+#include "run/budget.hpp"
 
 namespace paro::capi {
 namespace {
@@ -25,11 +26,11 @@ static_assert(PARO_PHASE_SYNC_P == static_cast<int>(Phase::kSyncP));
 
 ho::Result<paro_memory> memory_of(const StepRunner& runner, int purpose) {
   paro_memory memory = PARO_MEMORY_INIT;
-  const MemoryUse& now = runner.ledger().now();
-  const MemoryUse& peak = runner.ledger().peak();
-  const MemoryUse predicted = runner.predicted();
+  const MemoryUse& now = runner.shards().ledger.now();
+  const MemoryUse& peak = runner.shards().ledger.peak();
+  const MemoryUse predicted = predicted_use(runner.shards(), runner.plan());
   if (purpose == PARO_MEMORY_LIBRARY) {
-    memory.now_bytes = runner.library_bytes();
+    memory.now_bytes = runner.shards().domains->memory_bytes();
   } else if (purpose == PARO_MEMORY_STATES) {
     memory.predicted_bytes = predicted.total();
     memory.now_bytes = now.total();

@@ -191,7 +191,7 @@ ho_status paro_runner_load(paro_runner* runner,
   return call_on(runner, "paro_runner_load", [&](StepRunner& of) -> ho::Status {
     HORING_ASSIGN(const auto first, values_of(trained, trained_count, "trained"));
     HORING_ASSIGN(const auto second, values_of(frozen, frozen_count, "frozen"));
-    return of.load(unit, first, second);
+    return of.between_steps().load(unit, first, second);
   });
 }
 
@@ -258,26 +258,29 @@ ho_status paro_runner_read_masters(paro_runner* runner,
                                    uint32_t unit,
                                    float* trained,
                                    size_t count) {
-  return read_into(
-      runner,
-      trained,
-      count,
-      "paro_runner_read_masters",
-      [unit](StepRunner& of, std::span<float> values) { return of.read_masters(unit, values); });
+  return read_into(runner,
+                   trained,
+                   count,
+                   "paro_runner_read_masters",
+                   [unit](StepRunner& of, std::span<float> values) {
+                     return of.between_steps().read_masters(unit, values);
+                   });
 }
 
 ho_status paro_runner_read_frozen(paro_runner* runner, uint32_t unit, float* frozen, size_t count) {
-  return read_into(
-      runner,
-      frozen,
-      count,
-      "paro_runner_read_frozen",
-      [unit](StepRunner& of, std::span<float> values) { return of.read_frozen(unit, values); });
+  return read_into(runner,
+                   frozen,
+                   count,
+                   "paro_runner_read_frozen",
+                   [unit](StepRunner& of, std::span<float> values) {
+                     return of.between_steps().read_frozen(unit, values);
+                   });
 }
 
 ho_status paro_runner_check_drift(paro_runner* runner) {
-  return call_on(
-      runner, "paro_runner_check_drift", [](StepRunner& of) { return of.check_drift(); });
+  return call_on(runner, "paro_runner_check_drift", [](StepRunner& of) {
+    return of.between_steps().check_drift();
+  });
 }
 
 ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm) {

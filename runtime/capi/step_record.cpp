@@ -4,6 +4,8 @@
 #include <chrono>
 #include <variant>
 
+#include "run/budget.hpp"
+
 namespace paro::capi {
 namespace {
 
@@ -34,10 +36,10 @@ observe::StepRecord record_of(const StepRunner& runner, const StepReport& report
   record.collectives_s = seconds(report.collective_ns);
   record.intra_bytes = report.sent.intra;
   record.inter_bytes = report.sent.inter;
-  record.states_bytes = runner.ledger().now().total();
-  record.peak_bytes = runner.ledger().peak().total();
-  record.predicted_bytes = runner.predicted().total();
-  record.library_bytes = runner.library_bytes();
+  record.states_bytes = runner.shards().ledger.now().total();
+  record.peak_bytes = runner.shards().ledger.peak().total();
+  record.predicted_bytes = predicted_use(runner.shards(), runner.plan()).total();
+  record.library_bytes = runner.shards().domains->memory_bytes();
   const uint32_t interval = runner.config().drift_interval;
   record.drift_checked = interval > 0 && report.step % interval == 0;
   return record;

@@ -156,8 +156,11 @@ ho::Result<SaveRequest> request_of(const StepRunner& runner, Path folder, SaveFr
   SaveRequest request;
   request.folder = std::move(folder);
   request.manifest = manifest_of(runner.config());
-  HORING_ASSIGN(request.copies, source == SaveFrom::kCopy ? runner.snapshot() : runner.progress());
-  request.parts = source == SaveFrom::kCopy ? parts_of(request.copies) : runner.parts();
+  HORING_ASSIGN(request.copies,
+                source == SaveFrom::kCopy ? runner.between_steps().snapshot()
+                                          : runner.between_steps().snapshot_without_units());
+  request.parts =
+      source == SaveFrom::kCopy ? parts_of(request.copies) : runner.between_steps().parts();
   request.manifest.step = request.copies.applied_steps;
   request.manifest.called_steps = request.copies.called_steps;
   request.manifest.optimizer_steps = request.copies.optimizer_steps;
@@ -196,7 +199,7 @@ ho::Result<Snapshot> load(const Reader& reader,
                     source_of(reader, options.tensors),
                     {}};
   for (uint32_t u = 0; u < config.units.size(); ++u) {
-    const UnitLayout& layout = runner.layouts()[u];
+    const UnitLayout& layout = runner.shards().layouts[u];
     UnitSnapshot unit;
     for (size_t i = 0; i < states.size(); ++i) {
       if (i > 0 && !own_states) {

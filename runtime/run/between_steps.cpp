@@ -1,32 +1,27 @@
-// What is called between steps: states are read, loaded, compared, saved and restored, and the
-// ranks come together again after an error.
+#include "run/between_steps.hpp"
+
 #include "run/collectives.hpp"
-#include "run/step_runner.hpp"
 
 namespace paro {
 
-ho::Status StepRunner::between_steps(const char* what) const {
-  HORING_TRY(broken());
-  if (scheduler_.in_step()) {
+ho::Status BetweenSteps::may(const char* what) const {
+  HORING_TRY(shards_.broken);
+  if (progress_.scheduler().in_step()) {
     return {ho::StatusCode::kInvalidArgument,
             std::string(what) + " in the middle of a step: call it after step()"};
   }
   return {};
 }
 
-void StepRunner::set_learning_rate(double rate) {
-  std::visit([rate](auto& rule) { rule.learning_rate = rate; }, shards_.config.rule);
-}
-
-ho::Status StepRunner::load(uint32_t unit,
-                            std::span<const float> trained,
-                            std::span<const float> frozen) {
-  HORING_TRY(between_steps("load"));
-  const std::vector<UnitShape>& units = config().units;
+ho::Status BetweenSteps::load(uint32_t unit,
+                              std::span<const float> trained,
+                              std::span<const float> frozen) {
+  HORING_TRY(may("load"));
+  const std::vector<UnitShape>& units = shards_.config.units;
   if (unit < units.size() && units[unit].shares) {
     // Nothing of it is kept or compared: it has no values.
     return trained.empty() && frozen.empty() ? ho::Status()
-                                             : shares_another(config(), "load", unit);
+                                             : shares_another(shards_.config, "load", unit);
   }
   if (unit >= units.size() || trained.size() != units[unit].trained ||
       frozen.size() != units[unit].frozen) {
@@ -37,26 +32,26 @@ ho::Status StepRunner::load(uint32_t unit,
                                            " and " + std::to_string(units[unit].frozen)
                                      : ", of " + std::to_string(units.size()) + " units")};
   }
-  HORING_TRY(synchronize());
+  HORING_TRY(progress_.synchronize());
   put_whole(shards_, unit, trained, frozen);
-  loads_.note(config(), unit, trained, frozen);
+  agreement_.loads().note(shards_.config, unit, trained, frozen);
   return {};
 }
 
-ho::Status StepRunner::may_read(const char* what,
-                                uint32_t unit,
-                                uint64_t capacity,
-                                uint64_t UnitShape::*count) {
-  HORING_TRY(between_steps(what));
-  HORING_TRY(synchronize());
+ho::Status BetweenSteps::may_read(const char* what,
+                                  uint32_t unit,
+                                  uint64_t capacity,
+                                  uint64_t UnitShape::*count) {
+  HORING_TRY(may(what));
+  HORING_TRY(progress_.synchronize());
   // Before this rank's own arguments are looked at: the others may have given right ones.
-  HORING_TRY(agree_on_read(shards_, loads_, what, unit, capacity));
-  const std::vector<UnitShape>& units = config().units;
+  HORING_TRY(agree_on_read(shards_, agreement_.loads(), what, unit, capacity));
+  const std::vector<UnitShape>& units = shards_.config.units;
   if (unit < units.size() && capacity == units[unit].*count) {
     return {};
   }
   if (unit < units.size() && units[unit].shares) {
-    return shares_another(config(), what, unit);
+    return shares_another(shards_.config, what, unit);
   }
   const std::string requested = std::string(what) + ": ";
   if (unit >= units.size()) {
@@ -66,31 +61,32 @@ ho::Status StepRunner::may_read(const char* what,
   }
   return {ho::StatusCode::kInvalidArgument,
           requested + "room for " + std::to_string(capacity) + " elements of " +
-              unit_name(config(), unit) + ", which has " + std::to_string(units[unit].*count)};
+              unit_name(shards_.config, unit) + ", which has " +
+              std::to_string(units[unit].*count)};
 }
 
-ho::Status StepRunner::read(const char* what,
-                            uint32_t unit,
-                            const ShardOf& of,
-                            std::span<float> values) {
+ho::Status BetweenSteps::read(const char* what,
+                              uint32_t unit,
+                              const ShardOf& of,
+                              std::span<float> values) {
   return shards_.break_unless_ok(read_whole(shards_, of, values),
-                                 std::string(what) + " of " + unit_name(config(), unit) +
+                                 std::string(what) + " of " + unit_name(shards_.config, unit) +
                                      " after step " + std::to_string(steps()));
 }
 
-ho::Status StepRunner::read_masters(uint32_t unit, std::span<float> trained) {
+ho::Status BetweenSteps::read_masters(uint32_t unit, std::span<float> trained) {
   HORING_TRY(may_read("read_masters", unit, trained.size(), &UnitShape::trained));
   return read("read_masters", unit, masters_of(shards_, unit), trained);
 }
 
-ho::Status StepRunner::read_frozen(uint32_t unit, std::span<float> frozen) {
+ho::Status BetweenSteps::read_frozen(uint32_t unit, std::span<float> frozen) {
   HORING_TRY(may_read("read_frozen", unit, frozen.size(), &UnitShape::frozen));
   return read("read_frozen", unit, frozen_of(shards_, unit), frozen);
 }
 
-ho::Status StepRunner::check_drift() {
-  HORING_TRY(between_steps("check_drift"));
-  HORING_TRY(synchronize());
+ho::Status BetweenSteps::check_drift() {
+  HORING_TRY(may("check_drift"));
+  HORING_TRY(progress_.synchronize());
   const std::string after = "after step " + std::to_string(steps());
   const auto difference = difference_of_copies(shards_);
   HORING_TRY(shards_.break_unless_ok(difference.status(), "comparing copies of states " + after));
@@ -101,24 +97,24 @@ ho::Status StepRunner::check_drift() {
                    "; load a checkpoint, and look for a computation that ranks did not do alike");
 }
 
-ho::Result<Snapshot> StepRunner::progress() const {
-  HORING_TRY(between_steps("save"));
+ho::Result<Snapshot> BetweenSteps::snapshot_without_units() const {
+  HORING_TRY(may("save"));
   Snapshot snapshot;
   updater_.write_to(snapshot);
-  snapshot.called_steps = scheduler_.step().value;
-  snapshot.loads = loads_.hashes(shards_.units.size());
+  snapshot.called_steps = progress_.scheduler().step().value;
+  snapshot.loads = agreement_.loads().hashes(shards_.units.size());
   return snapshot;
 }
 
-ho::Result<Snapshot> StepRunner::snapshot() const {
-  HORING_ASSIGN(Snapshot snapshot, progress());
+ho::Result<Snapshot> BetweenSteps::snapshot() const {
+  HORING_ASSIGN(Snapshot snapshot, snapshot_without_units());
   snapshot.units = snapshot_units(shards_);
   return snapshot;
 }
 
-ho::Status StepRunner::restore(const ho::Result<Snapshot>& input, uint64_t timeout_ms) {
-  HORING_TRY(between_steps("restore"));
-  HORING_TRY(synchronize());
+ho::Status BetweenSteps::restore(const ho::Result<Snapshot>& input, uint64_t timeout_ms) {
+  HORING_TRY(may("restore"));
+  HORING_TRY(progress_.synchronize());
   HORING_TRY(agree_on_snapshot(shards_, input, timeout_ms));
   const Snapshot& snapshot = *input;
   LossScale scale = updater_.scale();
@@ -126,48 +122,23 @@ ho::Status StepRunner::restore(const ho::Result<Snapshot>& input, uint64_t timeo
   const std::string what = "restoring states of step " + std::to_string(snapshot.applied_steps);
   for (size_t u = 0; u < shards_.units.size(); ++u) {
     HORING_TRY(shards_.break_unless_ok(spread(shards_, u, snapshot.units[u]),
-                                       what + ", " + unit_name(config(), u)));
+                                       what + ", " + unit_name(shards_.config, u)));
   }
   HORING_TRY(updater_.restore(snapshot));
-  go_on_from({snapshot.called_steps});
-  loads_.forget();
-  return shards_.break_unless_ok(round_parameters(shards_, buffers_, plan()), what);
+  progress_.go_on_from({snapshot.called_steps});
+  agreement_.loads().forget();
+  return shards_.break_unless_ok(
+      round_parameters(shards_, progress_.buffers(), progress_.scheduler().plan()), what);
 }
 
-ho::Result<OwnedComm> StepRunner::new_communicator(const char* what, uint64_t timeout_ms) {
-  HORING_TRY(between_steps(what));
+ho::Result<OwnedComm> BetweenSteps::new_communicator(const char* what, uint64_t timeout_ms) {
+  HORING_TRY(may(what));
   if (ho_comm* const world = shards_.domains->world(); world != nullptr) {
     // ho_comm_split knows of no timeout but that of connecting.
     HORING_TRY(
         shards_.break_unless_ok(barrier(world, timeout_ms), "waiting for all ranks between steps"));
   }
   return shards_.domains->another_world();
-}
-
-void StepRunner::go_on_from(StepIndex step) {
-  scheduler_.restart(step);
-  computing_ = false;
-  not_finite_ = {};
-  counted_ = {};
-  step_since_ = std::chrono::steady_clock::now();
-}
-
-ho::Status StepRunner::rejoin(ho_comm* comm) {
-  for (auto& track : running_) {
-    track.clear();
-  }
-  ends_.reset();  // before its communicator
-  // Until it ends well: what was under way is gone.
-  if (broken().ok()) {
-    shards_.broken = {ho::StatusCode::kAborted, "this runner's rejoin() failed"};
-  }
-  HORING_TRY(updater_.same_progress(comm, self()));
-  const ho::GroupMap of_before = groups();
-  HORING_TRY(connect(comm, of_before));
-  go_on_from({updater_.applied_steps()});
-  shards_.broken = {};
-  return shards_.break_unless_ok(round_parameters(shards_, buffers_, plan()),
-                                 "restoring parameters after step " + std::to_string(steps()));
 }
 
 }  // namespace paro

@@ -30,7 +30,7 @@ std::string change_text(uint64_t number) {
 
 ho::Result<Snapshot> snapshot_of(const StepRunner& runner) {
   try {
-    return runner.snapshot();
+    return runner.between_steps().snapshot();
   } catch (const std::bad_alloc&) {
     return ho::Status(ho::StatusCode::kOutOfMemory,
                       "no memory to keep this rank's share of states");
@@ -60,7 +60,8 @@ struct Parts {
 ho::Result<Parts> take_apart(StepRunner& runner, const ho::Result<NewStrategy>& input) {
   HORING_TRY(runner.synchronize());
   const uint64_t timeout = runner.config().timeout_ms;
-  HORING_ASSIGN(OwnedComm comm, runner.new_communicator("change_strategy", timeout));
+  HORING_ASSIGN(OwnedComm comm,
+                runner.between_steps().new_communicator("change_strategy", timeout));
   HORING_TRY(all_ok(comm.get(), input.status(), timeout));
   HORING_TRY(agree_on(comm.get(), *input, timeout));
   auto snapshot = snapshot_of(runner);
@@ -92,13 +93,13 @@ ho::Status change_strategy(std::unique_ptr<StepRunner>& runner,
   after.budget_bytes = input->budget_bytes;
   const ho::GroupMap groups = runner->groups();
   const StepRunner::History history = runner->history();
-  Memory& memory = runner->ledger().memory();
+  Memory& memory = runner->shards().ledger.memory();
   runner.reset();
   const auto make = [&](const RunnerConfig& config) {
     ho::Status status = without_exceptions([&]() -> ho::Status {
       const uint64_t timeout = config.timeout_ms;
       HORING_ASSIGN(runner, StepRunner::create(parts.comm.get(), groups, config, memory, timeout));
-      HORING_TRY(runner->restore(parts.snapshot, timeout));
+      HORING_TRY(runner->between_steps().restore(parts.snapshot, timeout));
       return runner->carry_over(history);
     });
     if (!status.ok()) {

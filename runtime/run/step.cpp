@@ -1,9 +1,14 @@
-// The end of a step: the ranks agree on it, then each updates its shards.
+// The end of a step: the ranks agree on it, then each updates its shards. And steps of fewer
+// micro-batches, and of none.
+//
+// A plan has a fixed number of micro-batches. Where a step ends before, what the others would have
+// gathered ahead by then is still gathered, since some ranks may have begun with it: which gathers
+// those are follows from the computations that are over, which all ranks have in common. Ranks that
+// end a step differently find out meanwhile (step_ends.hpp). Then the actions of the micro-batches
+// that do not come count as ended, and the step goes on to its sync-g. After a step's last
+// micro-batch the agreement that ends it tells whether all ranks drop it instead.
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <charconv>
-#include <cmath>
+#include <utility>
 
 #include "run/step_runner.hpp"
 
@@ -13,75 +18,32 @@ ho::Status StepRunner::decide(bool discards) {
   const auto& actions = plan().actions;
   const auto agree = std::find_if(
       actions.begin(), actions.end(), [](const Action& a) { return a.act == Act::kAgree; });
-  discards_ = discards;
-  scheduler_.let_agree();
-  HORING_TRY(finish({scheduler_.step(), ActionId(static_cast<size_t>(agree - actions.begin()))}));
-  const std::string step = name(scheduler_.step());
-  HORING_TRY(shards_.break_unless_ok(ends_->finish(), step));
-  if (agreed_.discards() == (discards ? groups().world_size() : 0)) {
-    return {};
-  }
-  HORING_ASSIGN(const auto all, shards_.gather(discards ? 1 : 0, step));
-  const auto first = [&](uint64_t wanted) {
-    const auto index = static_cast<size_t>(std::find(all.begin(), all.end(), wanted) - all.begin());
-    return "rank " + std::to_string(shards_.ranks()[index].value());
-  };
-  return shards_.break_on_all("rank " + std::to_string(self().value()) + ", " + step + ": " +
-                              first(1) + " calls discard after its last micro-batch, " + first(0) +
-                              " ends the step; all ranks must end a step by the same call");
-}
-
-// All ranks have the sums that say that rates differ, so all of them come here.
-ho::Status StepRunner::refuse_rates() {
-  const std::string step = name(scheduler_.step());
-  HORING_ASSIGN(const auto all,
-                shards_.gather(std::bit_cast<uint64_t>(learning_rate(config())),
-                               step + ", comparing learning rates"));
-  const std::vector<ho::GlobalRank> ranks = shards_.ranks();
-  const auto text = [&](size_t index) {
-    std::array<char, 32> rate{};  // the shortest that tells it from all others
-    std::to_chars(rate.data(), rate.data() + rate.size(), std::bit_cast<double>(all[index]));
-    return "rank " + std::to_string(ranks[index].value()) + " has " + rate.data();
-  };
-  const auto other =
-      std::find_if(all.begin(), all.end(), [&](uint64_t rate) { return rate != all.front(); });
-  return shards_.break_on_all("rank " + std::to_string(self().value()) + ", " + step +
-                              ": the ranks do not have the same learning rate: " + text(0) + ", " +
-                              text(static_cast<size_t>(other - all.begin()) % all.size()) +
-                              "; set the same on all ranks");
-}
-
-// The same: where any rank was given values, all of them come here.
-ho::Status StepRunner::compare_loads() {
-  const std::string step = name(scheduler_.step());
-  const ho::Status same =
-      loads_.agree(shards_, "rank " + std::to_string(self().value()) + ", " + step);
-  if (same.code() == ho::StatusCode::kMismatch) {
-    return shards_.break_on_all(same.message());
-  }
-  HORING_TRY(shards_.break_unless_ok(same, step + ", comparing what was loaded"));
-  loads_.forget();
-  return {};
+  agreement_.set_discards(discards);
+  progress_.scheduler().let_agree();
+  HORING_TRY(progress_.finish(
+      {scheduler().step(), ActionId(static_cast<size_t>(agree - actions.begin()))}));
+  const std::string step = step_name();
+  HORING_TRY(shards_.break_unless_ok(progress_.ends().finish(), step));
+  return agreement_.check_end(step);
 }
 
 ho::Status StepRunner::update_all(bool applies, double factor) {
   ho::Status sent;  // of what units that are updated start
-  for (StepAction step_action = scheduler_.computation(); step_action.step == scheduler_.step();
-       step_action = scheduler_.computation()) {
-    const uint32_t unit = scheduler_.action(step_action).unit;
+  for (StepAction step_action = scheduler().computation(); step_action.step == scheduler().step();
+       step_action = scheduler().computation()) {
+    const uint32_t unit = scheduler().action(step_action).unit;
     const auto since = std::chrono::steady_clock::now();
     if (applies) {
       if (const ho::Status status = updater_.update(shards_, unit, factor); !status.ok()) {
-        return break_with(status, step_action);
+        return shards_.break_unless_ok(status, scheduler().to_string(step_action));
       }
     }
     shards_.units[unit].sums.zero();
-    scheduler_.end_computation();
-    watch(step_action, since);
+    progress_.end_computation(since);
     // The ranks have agreed on this step: should a connection break now, all units are updated yet,
     // so that the ranks can rejoin.
     if (sent.ok()) {
-      sent = pump();
+      sent = progress_.pump();
     }
   }
   updater_.end_step(applies);
@@ -91,63 +53,110 @@ ho::Status StepRunner::update_all(bool applies, double factor) {
 ho::Result<StepReport> StepRunner::step() {
   HORING_TRY(broken());
   const auto start = std::chrono::steady_clock::now();
-  const auto waited = counted_.wait_ns;
-  if (computing_ ||
-      scheduler_.computations_over() != 2 * config().units.size() * plan().shape.micro_batches) {
-    HORING_TRY(expect(Act::kUpdate, 0, true));
+  const auto waited = progress_.counted().wait_ns;
+  if (hooks_.computing() ||
+      scheduler().computations_over() != 2 * config().units.size() * plan().shape.micro_batches) {
+    HORING_TRY(hooks_.expect(Act::kUpdate, 0, true));
     return ho::Status(ho::StatusCode::kInvalidArgument, "step() before any micro-batch");
   }
   HORING_TRY(decide(false));
-  if (!agreed_.all_have_rate(learning_rate(config()), groups().world_size())) {
-    return refuse_rates();
-  }
-  if (agreed_.any_loaded()) {
-    HORING_TRY(compare_loads());
-  }
-  const std::string step = name(scheduler_.step());
-  double norm = std::sqrt(agreed_.squared_norm());
-  const bool applies = agreed_.all_finite() && std::isfinite(norm);
-  if (!applies) {
-    // All ranks know by now that the step is left out, so all of them come here.
-    const ho::Result<double> reported =
-        not_finite_.compare(shards_, step, updater_.scale().shrinks());
-    HORING_TRY(shards_.break_unless_ok(reported.status(), "telling why " + step + " is left out"));
-    norm = *reported;
-  }
+  const std::string step = step_name();
+  HORING_TRY(agreement_.check_inputs(step));
+  HORING_ASSIGN(const StepAgreement::Decision decision,
+                agreement_.decision(step, updater_.scale().shrinks()));
   const double scale = updater_.scale().value();
-  const double factor = updater_.averaging_factor(shards_, scheduler_.micro_batches()) *
-                        clip_factor(norm, config().max_norm);
+  const double factor = updater_.averaging_factor(shards_, scheduler().micro_batches()) *
+                        clip_factor(decision.norm, config().max_norm);
   const auto updating = std::chrono::steady_clock::now();
-  HORING_TRY(update_all(applies, factor));
-  StepReport report = counted_;
+  HORING_TRY(update_all(decision.applies, factor));
   const auto end = std::chrono::steady_clock::now();
+  StepReport report = progress_.end_step(end);
   report.update_ns = ns_between(updating, end);
   report.hook_ns += ns_between(start, updating) - (report.wait_ns - waited);
-  report.step_ns = ns_between(step_since_, end);
-  report.micro_batches = scheduler_.micro_batches();
-  report.applied = applies;
-  report.norm = norm;
+  report.applied = decision.applies;
+  report.norm = decision.norm;
   report.loss_scale = scale;
-  report.signalled = agreed_.any_signals();
-  scheduler_.end_step();
-  report.step = scheduler_.step().value;
-  counted_ = {};
-  step_since_ = end;
-  not_finite_ = {};
+  report.signalled = agreement_.any_signals();
   if (config().drift_interval > 0 && report.step % config().drift_interval == 0) {
-    HORING_TRY(check_drift());
+    HORING_TRY(between_steps_.check_drift());
   }
   return report;
 }
 
-ho::Status StepRunner::synchronize() {
+ho::Result<uint32_t> StepRunner::micro_batches_over(const char* what) const {
   HORING_TRY(broken());
-  const auto& actions = plan().actions;
-  for (ActionId id; scheduler_.step() > StepIndex{} && id.at() < actions.size(); ++id) {
-    if (actions[id.at()].phase == Phase::kSyncP) {
-      HORING_TRY(finish({previous(scheduler_.step()), id}));
-    }
+  const uint64_t over = scheduler().computations_over();
+  const uint64_t each = 2 * config().units.size();
+  if (hooks_.computing() || over % each != 0) {
+    return ho::Status(ho::StatusCode::kInvalidArgument,
+                      std::string(what) + " in the middle of micro-batch " +
+                          std::to_string(over / each) + ": call it after its after_backward(0)");
   }
+  return static_cast<uint32_t>(over / each);
+}
+
+// The others are told first: some may go on, and find out while they wait for this rank.
+ho::Status StepRunner::agree_on_end(StepEnds::Next end, uint32_t micro_batches) {
+  const std::string step = step_name();
+  HORING_TRY(shards_.break_unless_ok(progress_.ends().tell(micro_batches, end), step));
+  HORING_TRY(progress_.settle());
+  return shards_.break_unless_ok(progress_.ends().finish(), step);
+}
+
+ho::Result<StepReport> StepRunner::step_early() {
+  HORING_ASSIGN(const uint32_t over, micro_batches_over("step_early"));
+  if (over == 0) {
+    return ho::Status(ho::StatusCode::kInvalidArgument, "step_early before any micro-batch");
+  }
+  if (over == plan().shape.micro_batches) {
+    return step();
+  }
+  HORING_TRY(agree_on_end(StepEnds::Next::kStepEarly, over));
+  progress_.scheduler().end_after(over);
+  for (UnitState& unit : shards_.units) {
+    unit.sums.round_to(config().gradient_dtype);
+  }
+  return step();
+}
+
+ho::Status StepRunner::discard() {
+  HORING_ASSIGN(const uint32_t over, micro_batches_over("discard"));
+  if (over == 0) {
+    return {};  // the others cannot see it
+  }
+  HORING_TRY(over < plan().shape.micro_batches ? agree_on_end(StepEnds::Next::kDiscard, over)
+                                               : decide(true));
+  for (UnitState& unit : shards_.units) {
+    unit.sums.zero();
+  }
+  progress_.begin_step_anew();
+  hooks_.forget();
+  return {};
+}
+
+ho::Status StepRunner::set_micro_batches(uint32_t count) {
+  HORING_TRY(between_steps_.may("set_micro_batches"));
+  HORING_TRY(progress_.synchronize());
+  // Before this rank's own number is looked at: the others may have given a right one.
+  HORING_TRY(agreement_.agree_on_count(
+      count, "set_micro_batches after step " + std::to_string(scheduler().step().value)));
+  if (count == 0 || count > config().micro_batches) {
+    return {ho::StatusCode::kInvalidArgument,
+            "set_micro_batches: " + std::to_string(count) + "; takes 1 to " +
+                std::to_string(config().micro_batches) + ", what the runner was made for"};
+  }
+  return use_micro_batches(count);
+}
+
+ho::Status StepRunner::use_micro_batches(uint32_t count) {
+  StepShape shape = plan().shape;
+  if (count == shape.micro_batches) {
+    return {};
+  }
+  shape.micro_batches = count;
+  HORING_ASSIGN(StepPlan plan, build_step_plan(shape));
+  HORING_TRY(proofs_.prove(plan, shards_.layouts, groups()));
+  progress_.follow(std::move(plan));
   return {};
 }
 

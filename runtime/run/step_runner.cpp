@@ -1,60 +1,34 @@
-// Makes a runner, and ends it.
+// Makes a runner, ends it, and makes it go on over another communicator.
 #include "run/step_runner.hpp"
 
 #include <new>
 #include <utility>
 
 #include "run/agreement.hpp"
-#include "step/verify.hpp"
+#include "run/budget.hpp"
+#include "run/collectives.hpp"
 
 namespace paro {
-namespace {
-
-// A plan that runs is a plan that was proved, where that takes well below a second and some
-// megabytes (a bit per pair of actions of two steps); the tests prove every strategy, and no
-// builder looks at how many ranks or units there are.
-constexpr double kMaxVerifyingWork = 1U << 28U;
-constexpr size_t kMaxVerifiedActions = 4096;
-
-bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups) {
-  const double ranks = groups.world_size();
-  const auto actions = static_cast<double>(plan.actions.size());
-  return plan.actions.size() <= kMaxVerifiedActions &&
-         actions * ranks * ranks * ranks * plan.shape.micro_batches <= kMaxVerifyingWork;
-}
-
-}  // namespace
-
-// Plans of one config differ in nothing but their number of micro-batches.
-ho::Status StepRunner::prove(const StepPlan& plan, const ho::GroupMap& groups) {
-  if (proved_.contains(plan.shape.micro_batches) || !is_quickly_verified(plan, groups)) {
-    return {};
-  }
-  ++proofs_;
-  HORING_TRY(verify(plan, shards_.layouts, groups));
-  proved_.insert(plan.shape.micro_batches);
-  return {};
-}
-
 StepRunner::StepRunner(
     RunnerConfig config, StepPlan plan, GroupsByUnit groups, Memory& memory, bool packs_one)
     : shards_(std::move(config), memory),
-      scheduler_(std::move(plan), packs_one),
-      buffers_(scheduler_.plan()),
       updater_(shards_.config, std::move(groups)),
-      packs_one_(packs_one) {}
+      agreement_(shards_),
+      progress_(shards_, updater_, agreement_, std::move(plan), packs_one),
+      hooks_(shards_, progress_),
+      between_steps_(shards_, updater_, agreement_, progress_) {}
 
 StepRunner::~StepRunner() {
   if (!broken().ok() || shards_.domains == nullptr) {
     return;
   }
-  if (!scheduler_.in_step()) {
+  if (!scheduler().in_step()) {
     // Of a sync-p in several parts the others wait for this rank's next.
     static_cast<void>(synchronize());
   } else {
     // What hooks started may wait for ranks that have left.
     abort(("rank " + std::to_string(self().value()) + " destroyed its runner in the middle of " +
-           name(scheduler_.step()))
+           step_name())
               .c_str());
   }
 }
@@ -101,7 +75,7 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
   const StepShape& shape = runner->plan().shape;
   shards.bucket_offsets =
       offsets_of(buckets_of(shape.units, shape.bucket_elements), shards.layouts);
-  HORING_TRY(runner->prove(runner->plan(), groups));
+  HORING_TRY(runner->proofs_.prove(runner->plan(), shards.layouts, groups));
   return runner;
 }
 
@@ -110,19 +84,62 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_
   HORING_TRY(enforce_budget(shards_, plan().shape, comm, groups, timeout_ms));
   HORING_TRY(connect(comm, groups));
   const StateShape shape = state_shape(shards_);
-  for (const UnitLayout& layout : layouts()) {
+  for (const UnitLayout& layout : shards_.layouts) {
     HORING_ASSIGN(UnitState unit, UnitState::make(shards_.ledger, layout, shape, self()));
     shards_.units.push_back(std::move(unit));
   }
-  return buffers_.allocate(shards_, shape);
+  return progress_.buffers().allocate(shards_, shape);
 }
 
 ho::Status StepRunner::connect(ho_comm* comm, const ho::GroupMap& groups) {
   HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
   shards_.domains = std::make_unique<Domains>(std::move(domains));
-  ends_ = std::make_unique<StepEnds>(shards_.domains->parent(), config().timeout_ms);
+  progress_.use_ends(shards_.domains->parent());
   shards_.make_routes(plan());
   return {};
+}
+
+ho::Result<UnitView> StepRunner::before_forward(uint32_t unit) {
+  return hooks_.begin(Act::kForward, unit);
+}
+
+ho::Status StepRunner::after_forward(uint32_t unit) {
+  return hooks_.end(Act::kForward, unit);
+}
+
+ho::Result<UnitView> StepRunner::before_backward(uint32_t unit) {
+  return hooks_.begin(Act::kBackward, unit);
+}
+
+ho::Status StepRunner::after_backward(uint32_t unit) {
+  return hooks_.end(Act::kBackward, unit);
+}
+
+void StepRunner::set_learning_rate(double rate) {
+  std::visit([rate](auto& rule) { rule.learning_rate = rate; }, shards_.config.rule);
+}
+
+ho::Status StepRunner::rejoin(ho_comm* comm) {
+  progress_.drop_all();
+  // Until it ends well: what was under way is gone.
+  if (broken().ok()) {
+    shards_.broken = {ho::StatusCode::kAborted, "this runner's rejoin() failed"};
+  }
+  HORING_TRY(updater_.same_progress(comm, self()));
+  const ho::GroupMap of_before = groups();
+  HORING_TRY(connect(comm, of_before));
+  progress_.go_on_from({updater_.applied_steps()});
+  hooks_.forget();
+  shards_.broken = {};
+  return shards_.break_unless_ok(
+      round_parameters(shards_, progress_.buffers(), plan()),
+      "restoring parameters after step " + std::to_string(scheduler().step().value));
+}
+
+ho::Status StepRunner::carry_over(const History& history) {
+  progress_.carry_over(history.sent);
+  agreement_.carry_over(history.loads);
+  return use_micro_batches(history.micro_batches);
 }
 
 }  // namespace paro

@@ -39,7 +39,7 @@ double Updater::averaging_factor(const Shards& shards, uint32_t micro_batches) c
 }
 
 // World parts lie inside what a rank has of the gradients' sums at any scope of the optimizer.
-Norm Updater::norm(const Shards& shards, double factor, NotFiniteRecord& not_finite) {
+Norm Updater::norm(const Shards& shards, double factor, NotFiniteRecord& not_finite) const {
   Norm norm;
   const ho::DType dtype = shards.config.gradient_dtype;
   for (size_t u = 0; u < shards.units.size(); ++u) {

@@ -24,7 +24,7 @@ class Updater {
   [[nodiscard]] double averaging_factor(const Shards& shards, uint32_t micro_batches) const;
   // Of what this rank has of the averaged gradients in its world parts, which hold each element
   // once, whatever copies of it there are.
-  [[nodiscard]] Norm norm(const Shards& shards, double factor, NotFiniteRecord& not_finite);
+  [[nodiscard]] Norm norm(const Shards& shards, double factor, NotFiniteRecord& not_finite) const;
   // Parameters and states of a unit, with its gradients' sums times `factor`.
   [[nodiscard]] ho::Status update(Shards& shards, uint32_t unit, double factor);
   // All units are updated, or the step was left out.

@@ -7,6 +7,7 @@
 
 #include "planner/planner.hpp"
 #include "run/agreement.hpp"
+#include "run/budget.hpp"
 
 namespace paro::steering {
 namespace {
@@ -146,8 +147,10 @@ Candidate candidate(const Strategy& strategy,
 ho::Status check_possible(const StepRunner& runner,
                           const Candidate& wanted,
                           uint64_t budget_bytes) {
-  HORING_ASSIGN(const uint64_t bytes,
-                runner.most_bytes(wanted.strategy, wanted.frozen, runner.groups()));
+  HORING_ASSIGN(
+      const uint64_t bytes,
+      most_bytes(
+          runner.shards(), runner.plan().shape, wanted.strategy, wanted.frozen, runner.groups()));
   return budget_bytes == 0 || bytes <= budget_bytes
              ? ho::Status()
              : ho::Status(ho::StatusCode::kOutOfMemory,

@@ -125,7 +125,7 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
                             uint64_t budget_bytes) const {
   const auto start = Clock::now();
   const Strategy before = runner->config().strategy;
-  const uint64_t bytes_before = runner->ledger().now().total();
+  const uint64_t bytes_before = runner->shards().ledger.now().total();
   const Candidate wanted = candidate(strategy, runner->config(), frozen_as_parameters_);
   HORING_TRY(change_strategy(runner, NewStrategy{strategy, wanted.frozen, budget_bytes}));
   if (runner->self().value() == 0) {
@@ -135,7 +135,7 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
                  letters(strategy),
                  runner->applied_steps(),
                  bytes_before,
-                 runner->ledger().now().total(),
+                 runner->shards().ledger.now().total(),
                  std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
   return {};
@@ -143,7 +143,8 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
 
 ho::Status Steering::apply_request(std::unique_ptr<StepRunner>& runner) {
   const uint64_t timeout_ms = runner->config().timeout_ms;
-  HORING_ASSIGN(const OwnedComm comm, runner->new_communicator("auto_strategy", timeout_ms));
+  HORING_ASSIGN(const OwnedComm comm,
+                runner->between_steps().new_communicator("auto_strategy", timeout_ms));
   // A budget in the file holds for all ranks.
   HORING_ASSIGN(const auto words,
                 of_first(comm.get(),

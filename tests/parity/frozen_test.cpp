@@ -53,7 +53,7 @@ std::string train(ho_comm* comm, const RunnerConfig& config) {
   for (uint32_t u = 0; u < kUnits && complaint.empty(); ++u) {
     const std::vector<float> trained(kElements, trained_value(u, 0));
     const std::vector<float> frozen(kElements, frozen_value(u));
-    note((*runner)->load(u, trained, frozen).message());
+    note((*runner)->between_steps().load(u, trained, frozen).message());
   }
   const auto visit = [&](bool forward, uint32_t unit, uint32_t step) {
     const auto view = forward ? (*runner)->before_forward(unit) : (*runner)->before_backward(unit);

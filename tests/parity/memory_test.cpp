@@ -11,6 +11,7 @@
 #include "catch.hpp"
 #include "job.hpp"
 #include "optim/gradients.hpp"
+#include "run/budget.hpp"
 #include "run/step_runner.hpp"
 
 using namespace paro;
@@ -145,8 +146,8 @@ void check_peak(ho_comm* comm, RunnerConfig config) {
     expect(must(runner->step()).applied, "applies");
     expect(runner->synchronize());
   }
-  const uint64_t predicted = runner->predicted().total();
-  const uint64_t peak = runner->ledger().peak().total();
+  const uint64_t predicted = predicted_use(runner->shards(), runner->plan()).total();
+  const uint64_t peak = runner->shards().ledger.peak().total();
   expect(peak == predicted,
          letters(config.strategy) + " with " + std::to_string(units) + " units, " +
              std::to_string(config.micro_batches) + " micro-batches: " + std::to_string(peak) +
@@ -164,11 +165,11 @@ void check_prediction(ho_comm* comm, const Strategy& strategy, uint64_t bucket_b
   compute(*runner, 1);
   expect(must(runner->step()).applied, "applies");
   expect(runner->synchronize());
-  const MemoryUse predicted = runner->predicted();
-  expect(runner->ledger().peak().total() <= predicted.total(),
+  const MemoryUse predicted = predicted_use(runner->shards(), runner->plan());
+  expect(runner->shards().ledger.peak().total() <= predicted.total(),
          letters(strategy) + " predicts the peak");
   expect(groups.to_string() != "2x2" ||
-             runner->ledger().now()[Purpose::kScratch] == predicted[Purpose::kScratch],
+             runner->shards().ledger.now()[Purpose::kScratch] == predicted[Purpose::kScratch],
          letters(strategy) + " predicts what equal groups pack in");
   uint64_t most = predicted.total();
   ho::test::must(
@@ -199,7 +200,7 @@ TEST_CASE("many small gradients of 16 bits are not lost in their sum", "[memory]
         compute(*runner, 1);
         expect(must(runner->step()).applied, "applies");
         std::vector<float> masters(37);
-        expect(runner->read_masters(0, masters));
+        expect(runner->between_steps().read_masters(0, masters));
         for (const float master : masters) {
           // bf16 has 8 bits: the sum over micro-batches is rounded once, that over ranks twice.
           expect(std::abs(master + static_cast<float>(step)) < 0.02F * static_cast<float>(step),

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "job.hpp"
+#include "run/budget.hpp"
 #include "step/traffic.hpp"
 
 namespace paro::test {
@@ -33,7 +34,7 @@ std::string wrong_bytes(ho_comm* comm,
                         uint32_t steps) {
   const auto nodes = nodes_of(comm);
   const StepTraffic planned(runner.plan(),
-                            runner.layouts(),
+                            runner.shards().layouts,
                             groups,
                             *nodes,
                             {ho::size_bytes(runner.config().parameter_dtype),
@@ -57,15 +58,16 @@ std::string wrong_bytes(ho_comm* comm,
 }
 
 std::string wrong_memory(const StepRunner& runner) {
-  const MemoryUse predicted = runner.predicted();
+  const MemoryUse predicted = predicted_use(runner.shards(), runner.plan());
   for (size_t purpose = 0; purpose < kPurposeCount; ++purpose) {
     const auto name = static_cast<Purpose>(purpose);
-    if (name != Purpose::kScratch && runner.ledger().now()[name] != predicted[name]) {
-      return std::string(to_string(name)) + ": " + std::to_string(runner.ledger().now()[name]) +
-             " bytes, predicted " + std::to_string(predicted[name]);
+    if (name != Purpose::kScratch && runner.shards().ledger.now()[name] != predicted[name]) {
+      return std::string(to_string(name)) + ": " +
+             std::to_string(runner.shards().ledger.now()[name]) + " bytes, predicted " +
+             std::to_string(predicted[name]);
     }
   }
-  const uint64_t peak = runner.ledger().peak().total();
+  const uint64_t peak = runner.shards().ledger.peak().total();
   if (peak > predicted.total()) {
     return "the peak was " + std::to_string(peak) + " bytes, predicted " +
            std::to_string(predicted.total());
@@ -120,7 +122,7 @@ std::string train_and_compare(ho_comm* comm,
   uint32_t steps = 0;
   const auto outcome = train_sharded(comm, groups, training, [&](StepRunner& runner) -> ho::Status {
     if (++steps == training.steps) {
-      HORING_TRY(runner.check_drift());
+      HORING_TRY(runner.between_steps().check_drift());
       wrong = wrong_bytes(comm, groups, runner, steps);
       wrong += wrong.empty() ? wrong_memory(runner) : "";
     }

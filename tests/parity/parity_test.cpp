@@ -156,10 +156,10 @@ TEST_CASE("copies that differ are found on every rank, and named", "[drift]") {
       const auto runner =
           std::move(StepRunner::create(comm, nodes_of(comm).value(), config, memory)).value();
       std::vector<float> values(40, 1.0F);
-      static_cast<void>(runner->load(0, values, {}));
+      static_cast<void>(runner->between_steps().load(0, values, {}));
       values[39] = rank == 3 ? 2.0F : 1.0F;
-      static_cast<void>(runner->load(1, values, {}));
-      const ho::Status status = runner->check_drift();
+      static_cast<void>(runner->between_steps().load(1, values, {}));
+      const ho::Status status = runner->between_steps().check_drift();
       found[rank] = status.code() == ho::StatusCode::kMismatch ? status.message() : "not found";
       if (runner->broken().ok()) {
         found[rank] = "the runner goes on";

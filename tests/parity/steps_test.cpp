@@ -47,7 +47,7 @@ void train_early(ho_comm* comm, const RunnerConfig& config) {
   throw_unless_ok(made.status());
   StepRunner& runner = **made;
   const std::vector<float> ones(config.units[0].trained, 1);
-  throw_unless_ok(runner.load(0, ones, {}));
+  throw_unless_ok(runner.between_steps().load(0, ones, {}));
   float expected = 1;
   for (const uint32_t count : {1U, 3U, 2U, 3U, 1U}) {
     for (uint32_t k = 0; k < count; ++k) {
@@ -57,7 +57,7 @@ void train_early(ho_comm* comm, const RunnerConfig& config) {
     throw_unless_ok(report.status());
     expected -= kGradient;
     std::vector<float> masters(ones.size());
-    throw_unless_ok(runner.read_masters(0, masters));
+    throw_unless_ok(runner.between_steps().read_masters(0, masters));
     for (const float master : masters) {
       if (!report->applied || report->micro_batches != count ||
           std::abs(master - expected) > 1e-5F) {

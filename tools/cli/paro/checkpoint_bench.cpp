@@ -77,7 +77,8 @@ class Bench {
     const ho::GroupMap groups = must(nodes_of(job.get()));
     runner_ = must(StepRunner::create(job.get(), groups, training_.runner, memory_));
     must(toy::load_initial(model_, *runner_));
-    saver_ = std::make_unique<checkpoint::Saver>(must(runner_->new_communicator("save")));
+    saver_ = std::make_unique<checkpoint::Saver>(
+        must(runner_->between_steps().new_communicator("save")));
     make_folder();
   }
   Bench(const Bench&) = delete;
@@ -131,7 +132,7 @@ class Bench {
       }
     }
     must(all_ok(job_.get(), status));
-    for (const StatePart& part : runner_->parts()) {
+    for (const StatePart& part : runner_->between_steps().parts()) {
       bytes_ += part.values.size();
     }
     job_.all_reduce(std::span<uint64_t>(&bytes_, 1), HO_SUM);

@@ -24,7 +24,7 @@ uint64_t saved_samples(const checkpoint::Manifest& manifest) {
 }
 
 OwnedComm communicator_for(const SaveSettings& plan, StepRunner& runner) {
-  return plan.folder.empty() ? OwnedComm() : must(runner.new_communicator("save"));
+  return plan.folder.empty() ? OwnedComm() : must(runner.between_steps().new_communicator("save"));
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ TrainStore::Start TrainStore::restore() {
     }
     return checkpoint::load(reader, *runner_, {});
   };
-  must(runner_->restore(mine()).with_context("--resume"));
+  must(runner_->between_steps().restore(mine()).with_context("--resume"));
   if (job_.rank() == 0) {
     std::fprintf(stderr,
                  "paro train: goes on after step %llu of %s%s\n",

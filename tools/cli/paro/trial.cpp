@@ -134,7 +134,7 @@ Trial try_strategy(horing::Communicator& job,
     store.after_step(step + 1);
   }
   store.finish();
-  must(runner->check_drift());
+  must(runner->between_steps().check_drift());
   job.all_reduce(std::span<double>(&trial.loss, 1), HO_AVG);
   trial.strategy = runner->config().strategy;
   trial.strategy_since = steps.since();

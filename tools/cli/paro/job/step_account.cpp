@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "run/budget.hpp"
+
 namespace paro::tool {
 namespace {
 
@@ -70,7 +72,7 @@ Traffic planned_traffic(const StepRunner& runner) {
   const RunnerConfig& config = runner.config();
   const StepTraffic traffic(
       runner.plan(),
-      runner.layouts(),
+      runner.shards().layouts,
       runner.groups(),
       runner.groups(),
       {ho::size_bytes(config.parameter_dtype), ho::size_bytes(config.gradient_dtype)});
@@ -78,7 +80,8 @@ Traffic planned_traffic(const StepRunner& runner) {
 }
 
 PeakMemory peak_memory(horing::Communicator& job, const StepRunner& runner) {
-  return {fullest_of_all(job, runner.predicted()), fullest_of_all(job, runner.ledger().peak())};
+  return {fullest_of_all(job, predicted_use(runner.shards(), runner.plan())),
+          fullest_of_all(job, runner.shards().ledger.peak())};
 }
 
 }  // namespace paro::tool

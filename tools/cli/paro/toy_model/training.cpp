@@ -32,7 +32,7 @@ ho::Status load_initial(const Model& model, StepRunner& runner) {
     std::vector<float> frozen(model.units()[u].frozen);
     model.initial(u, trained, frozen);
     trained.resize(runner.config().units[u].trained);
-    HORING_TRY(runner.load(u, trained, frozen));
+    HORING_TRY(runner.between_steps().load(u, trained, frozen));
   }
   return {};
 }
@@ -96,7 +96,7 @@ ho::Result<Outcome> train_sharded(ho_comm* comm,
   }
   for (uint32_t u = 0; u < model.units().size(); ++u) {
     outcome.masters.emplace_back(training.runner.units[u].trained);
-    HORING_TRY(runner->read_masters(u, outcome.masters.back()));
+    HORING_TRY(runner->between_steps().read_masters(u, outcome.masters.back()));
     outcome.masters.back().resize(model.units()[u].trained);
   }
   return outcome;

@@ -12,46 +12,16 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
-#include "bootstrap/control/control_plane.hpp"
-#include "bootstrap/rendezvous/store.hpp"
+#include "comm/configuration.hpp"
 #include "comm/job_control.hpp"
 #include "comm/placement.hpp"
 #include "comm/selection.hpp"
+#include "comm/settings.hpp"
 #include "exec/engine.hpp"
 #include "plan/plan.hpp"
-#include "transport/network_setup.hpp"
 #include "transport/staged/staged_link.hpp"
 
 namespace ho {
-
-struct CommunicatorConfig {
-  Rendezvous rendezvous;
-  std::shared_ptr<const JobKey> key;  // null: through the store
-  std::shared_ptr<Store>
-      store;  // where the ranks find each other; null: at the rendezvous' address
-  std::string store_key;
-  std::optional<std::string> host_id;                // overrides HORING_HOST_ID
-  std::optional<std::chrono::milliseconds> timeout;  // overrides HORING_TIMEOUT_MS
-  // For all ranks to come, also to splits; without it HORING_CONNECT_TIMEOUT_MS.
-  std::optional<std::chrono::milliseconds> rendezvous_timeout;
-  std::optional<int> device;  // whose memory calls may have; below 0: the local rank's
-};
-
-// Settings from the environment, read and checked once per communicator.
-struct CommunicatorSettings {
-  SelectionRules rules;
-  BindingLimits limits;
-  std::chrono::milliseconds timeout{600000};
-  std::chrono::milliseconds connect_timeout{60000};
-  std::chrono::milliseconds rendezvous_timeout{60000};
-  uint64_t ring_bytes = uint64_t{128} << 10;
-  bool single_copy = true;
-  bool device_sharing = true;
-  std::optional<bool> device_adds_pinned;  // nothing: as measured
-  MakeNetwork network;
-  std::string trace_path;
-  [[nodiscard]] static Result<CommunicatorSettings> from_environment();
-};
 
 struct CallOptions {
   std::optional<Algorithm> algorithm;

@@ -7,9 +7,25 @@
 #include <optional>
 #include <string>
 
-#include "comm/communicator.hpp"
+#include "auth/job_key.hpp"
+#include "base/status.hpp"
+#include "bootstrap/rendezvous/rendezvous.hpp"
+#include "bootstrap/rendezvous/store.hpp"
 
 namespace ho {
+
+struct CommunicatorConfig {
+  Rendezvous rendezvous;
+  std::shared_ptr<const JobKey> key;  // null: through the store
+  std::shared_ptr<Store>
+      store;  // where the ranks find each other; null: at the rendezvous' address
+  std::string store_key;
+  std::optional<std::string> host_id;                // overrides HORING_HOST_ID
+  std::optional<std::chrono::milliseconds> timeout;  // overrides HORING_TIMEOUT_MS
+  // For all ranks to come, also to splits; without it HORING_CONNECT_TIMEOUT_MS.
+  std::optional<std::chrono::milliseconds> rendezvous_timeout;
+  std::optional<int> device;  // whose memory calls may have; below 0: the local rank's
+};
 
 struct ConfigurationInput {
   // Both or neither; both with a store.

@@ -2,83 +2,19 @@
 // name, and open their transports. A split repeats the last part for its members.
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-#include <iterator>
-#include <set>
-#include <thread>
 #include <utility>
 
-#include "base/bytes.hpp"
 #include "base/env.hpp"
-#include "base/hash.hpp"
 #include "base/log.hpp"
-#include "bootstrap/control/store_rendezvous.hpp"
 #include "comm/communicator.hpp"
+#include "comm/join_job.hpp"
 #include "comm/place_ranks.hpp"
-#include "os/affinity.hpp"
-#include "os/copy_rate.hpp"
-#include "transport/network/networks.hpp"
+#include "comm/split_choice.hpp"
 
 namespace ho {
 namespace {
 
-Result<std::optional<Algorithm>> forced_algorithm() {
-  const std::string name = env::text(env::kAlgorithm);
-  if (name == "auto") {
-    return std::optional<Algorithm>();
-  }
-  Result<Algorithm> parsed = parse_algorithm(name);
-  if (!parsed.ok()) {
-    return parsed.status().with_context(std::string(env::kAlgorithm.name));
-  }
-  return std::optional<Algorithm>(*parsed);
-}
-
-// Spinning while another rank waits for the core only delays that rank.
-Result<std::chrono::nanoseconds> spin_time(size_t ranks_on_host) {
-  if (env::text(env::kSpinUs) != "auto") {
-    HORING_ASSIGN(const uint64_t us, env::number(env::kSpinUs));
-    return std::chrono::nanoseconds(std::chrono::microseconds(us));
-  }
-  HORING_ASSIGN(const auto cpus, allowed_cpus());
-  constexpr std::chrono::microseconds kSpin{20};
-  return ranks_on_host < cpus.size() ? std::chrono::nanoseconds(kSpin)
-                                     : std::chrono::nanoseconds(0);
-}
-
-struct ColorKey {
-  int32_t color = 0;
-  int32_t key = 0;
-  uint16_t id = 0;
-};
-
-Result<ColorKey> parse_color_key(std::span<const std::byte> blob) {
-  ByteReader reader(blob);
-  ColorKey parsed;
-  parsed.color = static_cast<int32_t>(reader.number<uint32_t>());
-  parsed.key = static_cast<int32_t>(reader.number<uint32_t>());
-  parsed.id = reader.number<uint16_t>();
-  reader.finish();
-  if (!reader.ok()) {
-    return Status(StatusCode::kProtocol, "split: a color and key that " + reader.fault());
-  }
-  return parsed;
-}
-
-std::vector<std::byte> encode(const ColorKey& value) {
-  ByteWriter writer;
-  writer.number(static_cast<uint32_t>(value.color), 4);
-  writer.number(static_cast<uint32_t>(value.key), 4);
-  writer.number(value.id, 2);
-  return writer.take();
-}
-
 constexpr uint64_t kWorldCommunicatorId = 0xcbf29ce484222325U;
-
-// Differs from the number of every other split that its members have been through.
-uint64_t communicator_id_of_split(uint64_t parent, uint32_t split, int32_t color) {
-  return Hash(parent).add(split).add(static_cast<uint32_t>(color)).value();
-}
 
 std::vector<GlobalRank> all_ranks(uint32_t world_size) {
   std::vector<GlobalRank> ranks;
@@ -88,96 +24,7 @@ std::vector<GlobalRank> all_ranks(uint32_t world_size) {
   return ranks;
 }
 
-// Why this rank could not go on, as reported to the others. A timeout, or that a peer is gone, is
-// not this rank's own failure: such a text names the rank to blame first.
-Status reported_as(const Status& why, const std::string& own_trouble) {
-  const bool of_others = why.code() == StatusCode::kTimeout || why.code() == StatusCode::kPeerLost;
-  return of_others ? why : why.with_context(own_trouble);
-}
-
-// A rank cannot take part. The others wait for it, and would otherwise see only that it is gone.
-void tell_others(ControlPlane& plane, const Status& why) {
-  const uint32_t self = plane.rendezvous().rank;
-  const Status reported = reported_as(why, fmt::format("rank {} created no communicator", self));
-  plane.report({reported.code(), GlobalRank(self), {}, reported.message()});
-}
-
-// Chooses between this rank's own error and the reported one: its own may only be a consequence.
-// A reported timeout explains nothing but other timeouts.
-Status first_of(const Status& own, const Status& said) {
-  const bool explains = said.code() != StatusCode::kTimeout || own.code() == StatusCode::kTimeout;
-  return said.ok() || !explains ? own : said;
-}
-
-Status first_cause(ControlPlane& plane, Status own) {
-  if (plane.rendezvous().world_size == 1) {
-    return own;
-  }
-  constexpr std::chrono::milliseconds kLongest =
-      Failures::kDecisionTimeout;  // the control plane ends it earlier
-  constexpr std::chrono::milliseconds kPause{5};
-  const Deadline end = deadline_after(kLongest);
-  Status said = plane.why_over({});
-  while (said.ok() && !passed(end)) {
-    std::this_thread::sleep_for(kPause);
-    said = plane.why_over({});
-  }
-  return first_of(own, said);
-}
-
-Result<KeyedPlane> join_job(const CommunicatorConfig& config, Deadline deadline) {
-  if (config.store != nullptr) {
-    return join_through_store(*config.store, config.store_key, config.rendezvous, deadline);
-  }
-  HORING_ASSIGN(auto plane, ControlPlane::create(config.rendezvous, config.key, deadline));
-  return KeyedPlane{std::move(plane), config.key};
-}
-
-Status join_to_refuse(const CommunicatorConfig& config, Status why) {
-  // The others may never connect.
-  constexpr std::chrono::seconds kTimeToTell{10};
-  if (config.rendezvous.world_size > 1) {
-    log_error("{}; waiting at most {} s for the other ranks, to report it to them",
-              why.message(),
-              kTimeToTell.count());
-    const auto joined = join_job(config, deadline_after(kTimeToTell));
-    if (joined.ok()) {
-      tell_others(*joined->plane, why);
-    }
-  }
-  return why;
-}
-
 }  // namespace
-
-Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
-  static_assert(env::kPieceBytes.range->most <= kMaxPayloadBytes, "a piece is one message");
-  // All of them, also those that are read later or only in some cases.
-  HORING_TRY(env::check_numbers());
-  CommunicatorSettings settings;
-  HORING_ASSIGN(settings.rules.forced, forced_algorithm());
-  HORING_ASSIGN(settings.rules.direct_max_bytes, env::number(env::kDirectMaxBytes));
-  HORING_ASSIGN(settings.limits.piece_bytes, env::number(env::kPieceBytes));
-  HORING_ASSIGN(settings.limits.scratch_bytes, env::number(env::kScratchBytes));
-  HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kTimeoutMs));
-  HORING_ASSIGN(const uint64_t connect_ms, env::number(env::kConnectTimeoutMs));
-  HORING_ASSIGN(settings.ring_bytes, env::number(env::kShmRingBytes));
-  HORING_ASSIGN(settings.device_sharing, env::flag(env::kDeviceSharing));
-  HORING_TRY(env::check_value(env::kDeviceSums));
-  if (const std::string adds = env::text(env::kDeviceSums); adds != "auto") {
-    settings.device_adds_pinned = adds == "device";
-  }
-  if (env::text(env::kShmSingleCopy) == "auto") {
-    settings.single_copy = single_copy_is_faster();
-  } else {
-    HORING_ASSIGN(settings.single_copy, env::flag(env::kShmSingleCopy));
-  }
-  settings.timeout = std::chrono::milliseconds(timeout_ms);
-  settings.connect_timeout = std::chrono::milliseconds(connect_ms);
-  HORING_ASSIGN(settings.network, network_of(env::text(env::kTransport)));
-  settings.trace_path = env::text(env::kTrace);
-  return settings;
-}
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorConfig& config) {
   auto settings = CommunicatorSettings::from_environment();
@@ -429,54 +276,28 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
   HORING_ASSIGN(const uint16_t proposal, control_->next_id());
   HORING_ASSIGN(const auto blobs,
                 exchange(what, encode(ColorKey{color, key, proposal}), all_ranks(world), deadline));
-  std::vector<std::pair<int32_t, uint32_t>> chosen;
-  std::set<int32_t> colors;
-  uint16_t first_id = 0;
-  for (uint32_t r = 0; r < blobs.size(); ++r) {
-    HORING_ASSIGN(const ColorKey peer, parse_color_key(blobs[r]));
-    first_id = std::max(first_id, peer.id);
-    colors.insert(peer.color);
-    if (peer.color == color) {
-      chosen.emplace_back(peer.key, r);
-    }
-  }
-  // An id per color: the stall report distinguishes communicators by it.
-  if (first_id + colors.size() - 1 > UINT16_MAX) {
-    return Status(StatusCode::kUnsupported,
-                  fmt::format("{}: {} colors need more communicators than the {} that are left",
-                              what,
-                              colors.size(),
-                              UINT16_MAX - first_id + 1));
-  }
-  const auto position = std::distance(colors.begin(), colors.find(color));
-  const auto id = static_cast<uint16_t>(first_id + position);
-  control_->used_id(static_cast<uint16_t>(first_id + colors.size() - 1));
+  HORING_ASSIGN(const SplitChoice choice, choose_split(what, blobs, color, self_));
+  control_->used_id(choice.last_id);
   if (color < 0) {
     return std::unique_ptr<Communicator>();
   }
-  std::sort(chosen.begin(), chosen.end());
-  std::vector<GlobalRank> members;
   std::vector<GlobalRank> world_ranks;
-  GlobalRank self;
-  for (const auto& [member_key, rank] : chosen) {
-    if (GlobalRank(rank) == self_) {
-      self = GlobalRank(members.size());
-    }
-    members.push_back(GlobalRank(rank));
-    world_ranks.push_back(world_ranks_[rank]);
+  for (const GlobalRank rank : choice.members) {
+    world_ranks.push_back(world_ranks_[rank.at()]);
   }
-  HORING_ASSIGN(Placement placement, placement_.part(members));
+  HORING_ASSIGN(Placement placement, placement_.part(choice.members));
   JobControl::Identity identity{communicator_id_of_split(communicator_id_, splits_, color),
                                 communicator_id_,
-                                id,
+                                choice.id,
                                 std::move(world_ranks)};
   std::unique_ptr<Communicator> made(new Communicator(
-      control_, settings_, std::move(placement), std::move(identity), self, device_));
+      control_, settings_, std::move(placement), std::move(identity), choice.self, device_));
   if (Status status = made->connect(key_, deadline); !status.ok()) {
     // The other members wait for this rank.
     const GlobalRank reporter = world_ranks_[self_.at()];
     const Status reported = reported_as(
-        status, fmt::format("communicator {}: rank {} could not make it", id, reporter.value()));
+        status,
+        fmt::format("communicator {}: rank {} could not make it", choice.id, reporter.value()));
     control_->fail(made->communicator_id_, {reported.code(), reporter, {}, reported.message()});
     // A rank that ends because of this error must not replace it as the cause.
     const Status said = control_->await_end(made->communicator_id_, status);

@@ -14,6 +14,7 @@
 #include "auth/job_key.hpp"
 #include "comm/configuration.hpp"
 #include "comm/job_control.hpp"
+#include "comm/member_exchange.hpp"
 #include "comm/placement.hpp"
 #include "comm/selection.hpp"
 #include "comm/settings.hpp"
@@ -114,7 +115,7 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] Status status() { return engine_->status(); }
   // How errors of other jobs name it.
   void set_name(std::string name, uint64_t id) {
-    control_->set_name(communicator_id_, {std::move(name), id});
+    control_->set_name(identity_.communicator_id, {std::move(name), id});
   }
   // Blocks until the operation ends.
   [[nodiscard]] Status finish(const std::shared_ptr<Operation>& operation);
@@ -151,14 +152,7 @@ class Communicator final : private EngineOwner {
       const CommunicatorConfig& config);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
-  [[nodiscard]] Result<std::unique_ptr<ShmTransport>> make_shm(Deadline deadline);
-  [[nodiscard]] Result<std::unique_ptr<Transport>> make_network(
-      const std::shared_ptr<const JobKey>& key, Deadline deadline);
-  [[nodiscard]] Result<std::vector<std::vector<std::byte>>> exchange(
-      std::string_view what,
-      std::span<const std::byte> mine,
-      const std::vector<GlobalRank>& members,
-      Deadline deadline);
+  [[nodiscard]] MemberExchange members() const;
   void on_failure(const RunError& error) override;
   void on_doubt(const MadeCall& call) override;
   [[nodiscard]] std::optional<RailIndex> rail_to(GlobalRank peer) const override;
@@ -219,10 +213,8 @@ class Communicator final : private EngineOwner {
   std::shared_ptr<JobControl> control_;  // null: closed
   const CommunicatorSettings settings_;
   const Placement placement_;
-  const std::vector<GlobalRank> world_ranks_;  // of this communicator's ranks
+  const JobControl::Identity identity_;
   const GlobalRank self_;
-  const uint16_t id_;
-  const uint64_t communicator_id_;                // see JobControl::Identity
   const std::shared_ptr<device::Device> device_;  // null: none
   std::shared_ptr<const JobKey> key_;
   // The engine's runs use the links, and these the work.

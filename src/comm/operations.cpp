@@ -233,7 +233,7 @@ Call Communicator::begin_call(const CollectiveCall& requested, Algorithm algorit
   call.digest = digest_of(requested);
   call.self = self_;
   call.world_size = placement_.map.world_size();
-  call.communicator = id_;
+  call.communicator = identity_.id;
   call.channel = channel_of(requested.collective);
   call.owned = requested.owned;
   call.timeout = requested.options.timeout.value_or(settings_.timeout);
@@ -264,7 +264,7 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
   return engine_->exclusively([&](ShmTransport& shm, Transport* network) {
     return make_schedule(std::move(built), [&](GlobalRank peer, Lane lane, RailIndex rail) {
       if (lane == Lane::kIntra && placement_.same_host(self_, peer)) {
-        return staged(peer, shm.link({peer, RailIndex(0), id_, channel}));
+        return staged(peer, shm.link({peer, RailIndex(0), identity_.id, channel}));
       }
       if (network == nullptr) {
         return Result<Link*>(
@@ -275,7 +275,7 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
         // A group may span hosts; both ends of such a link take the lower rank's rail.
         rail = placement_.map.rail_of(std::min(self_, peer)).value_or(RailIndex(0));
       }
-      return staged(peer, network->link({peer, rail, id_, channel}));
+      return staged(peer, network->link({peer, rail, identity_.id, channel}));
     });
   });
 }

@@ -10,6 +10,7 @@
 #include "comm/join_job.hpp"
 #include "comm/place_ranks.hpp"
 #include "comm/split_choice.hpp"
+#include "comm/transports.hpp"
 
 namespace ho {
 namespace {
@@ -105,12 +106,10 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
     : control_(std::move(control)),
       settings_(std::move(settings)),
       placement_(std::move(placement)),
-      world_ranks_(identity.ranks),
+      identity_(std::move(identity)),
       self_(self),
-      id_(identity.id),
-      communicator_id_(identity.communicator_id),
       device_(std::move(device)) {
-  control_->expect(std::move(identity));
+  control_->expect(identity_);
 }
 
 void Communicator::close() {
@@ -120,11 +119,11 @@ void Communicator::close() {
   if (engine_ != nullptr) {
     // First of all: others may wait for operations that this rank will not enter, and requests of
     // this rank for theirs.
-    control_->leave(communicator_id_);
+    control_->leave(identity_.communicator_id);
     engine_->close();
     write_trace();
   }
-  control_->remove(communicator_id_);
+  control_->remove(identity_.communicator_id);
   control_.reset();
 }
 
@@ -135,79 +134,27 @@ Communicator::~Communicator() {
 void Communicator::write_trace() const {
   if (!settings_.trace_path.empty()) {
     const Status status = engine_->trace().append_to(
-        settings_.trace_path, world_ranks_[self_.at()].value(), control_->plane().job_id());
+        settings_.trace_path, identity_.ranks[self_.at()].value(), control_->plane().job_id());
     if (!status.ok()) {
       log_error("{}: {}", env::kTrace.name, status.message());
     }
   }
 }
 
-Result<std::vector<std::vector<std::byte>>> Communicator::exchange(
-    std::string_view what,
-    std::span<const std::byte> mine,
-    const std::vector<GlobalRank>& members,
-    Deadline deadline) {
-  std::vector<GlobalRank> world;
-  world.reserve(members.size());
-  for (const GlobalRank rank : members) {
-    world.push_back(world_ranks_[rank.at()]);
-  }
-  return control_->plane().all_gather(
-      JobControl::gather_tag(what, id_, communicator_id_), mine, world, deadline);
-}
-
-Result<std::unique_ptr<ShmTransport>> Communicator::make_shm(Deadline deadline) {
-  ShmOptions options;
-  options.self = self_;
-  options.members = placement_.ranks_on_host_of(self_);
-  options.ring_bytes = settings_.ring_bytes;
-  options.single_copy = settings_.single_copy;
-  options.job_id = control_->plane().job_id();
-  options.interrupted = [this] {
-    return control_->plane().why_over(JobControl::gather_tag({}, id_, communicator_id_));
-  };
-  const auto members = options.members;
-  return ShmTransport::create(
-      options,
-      [&](std::span<const std::byte> mine) {
-        return exchange(fmt::format("shared memory on {}", placement_.host_name[self_.at()]),
-                        mine,
-                        members,
-                        deadline);
-      },
-      deadline);
-}
-
-Result<std::unique_ptr<Transport>> Communicator::make_network(
-    const std::shared_ptr<const JobKey>& key, Deadline deadline) {
-  const auto everybody = all_ranks(placement_.map.world_size());
-  // Groups by HORING_HOST_ID may share a host: only one group on one host needs no network.
-  if (placement_.map.group_count() == 1 &&
-      placement_.ranks_on_host_of(self_).size() == everybody.size()) {
-    return std::unique_ptr<Transport>();
-  }
-  NetworkSetup setup;
-  setup.self = self_;
-  setup.world_size = placement_.map.world_size();
-  setup.communicator = id_;
-  setup.job_id = control_->plane().job_id();
-  setup.key = key;
-  setup.rails = placement_.rails_of(self_);
-  setup.connect_timeout = settings_.connect_timeout;
-  setup.exchange = [&](std::string_view what, std::span<const std::byte> mine) {
-    return exchange(what, mine, everybody, deadline);
-  };
-  return settings_.network(setup);
+MemberExchange Communicator::members() const {
+  return {control_->plane(), identity_};
 }
 
 Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadline) {
   key_ = std::move(key);
-  control_->used_id(id_);
-  HORING_ASSIGN(auto shm, make_shm(deadline));
-  HORING_ASSIGN(auto network, make_network(key_, deadline));
+  control_->used_id(identity_.id);
+  const MemberExchange exchange = members();
+  HORING_ASSIGN(Transports transports,
+                make_transports(exchange, placement_, settings_, self_, key_, deadline));
   HORING_TRY(prepare_device());
   if (work_ != nullptr && settings_.device_sharing) {
-    slots_ = std::make_unique<SharedSlots>(self_, device_, shm->membership(), shm->others_ended());
+    const ShmTransport& shm = *transports.shm;
+    slots_ = std::make_unique<SharedSlots>(self_, device_, shm.membership(), shm.others_ended());
   }
   EngineOptions options;
   options.work = work_.get();
@@ -220,49 +167,53 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   options.threads = control_->threads();
   options.self = self_;
   options.world_size = placement_.map.world_size();
-  options.communicator = id_;
-  HORING_ASSIGN(engine_, Engine::create(options, std::move(shm), std::move(network), *this));
+  options.communicator = identity_.id;
+  HORING_ASSIGN(
+      engine_,
+      Engine::create(options, std::move(transports.shm), std::move(transports.network), *this));
   // No rank starts an operation before all listen.
-  HORING_ASSIGN(const auto ready,
-                exchange("ready", {}, all_ranks(placement_.map.world_size()), deadline));
+  HORING_ASSIGN(const auto ready, exchange.gather_all("ready", {}, deadline));
   return {};
 }
 
 void Communicator::on_failure(const RunError& error) {
   FailureReport report;
   report.code = error.status.code();
-  report.reporter = world_ranks_[self_.at()];
-  if (error.peer && error.peer->at() < world_ranks_.size()) {
-    report.peer = world_ranks_[error.peer->at()];
+  report.reporter = identity_.ranks[self_.at()];
+  if (error.peer && error.peer->at() < identity_.ranks.size()) {
+    report.peer = identity_.ranks[error.peer->at()];
   }
-  report.text = id_ == 0 ? error.status.message()
-                         : fmt::format("communicator {}: {}", id_, error.status.message());
+  report.text = identity_.id == 0
+                    ? error.status.message()
+                    : fmt::format("communicator {}: {}", identity_.id, error.status.message());
   log_error("{}", report.text);
-  control_->fail(communicator_id_, std::move(report));
+  control_->fail(identity_.communicator_id, std::move(report));
 }
 
 void Communicator::on_doubt(const MadeCall& call) {
-  control_->ask(communicator_id_, call);
+  control_->ask(identity_.communicator_id, call);
 }
 
 Status Communicator::abort(const std::string& reason) {
-  const GlobalRank world = world_ranks_[self_.at()];
-  const Status why(StatusCode::kAborted,
-                   fmt::format("{}rank {} called abort: {}",
-                               id_ == 0 ? "" : fmt::format("communicator {}: ", id_),
-                               world.value(),
-                               reason.empty() ? "no reason given" : reason));
+  const GlobalRank world = identity_.ranks[self_.at()];
+  const Status why(
+      StatusCode::kAborted,
+      fmt::format("{}rank {} called abort: {}",
+                  identity_.id == 0 ? "" : fmt::format("communicator {}: ", identity_.id),
+                  world.value(),
+                  reason.empty() ? "no reason given" : reason));
   engine_->fail(why);
-  control_->fail(communicator_id_, {StatusCode::kAborted, world, std::nullopt, why.message()});
+  control_->fail(identity_.communicator_id,
+                 {StatusCode::kAborted, world, std::nullopt, why.message()});
   // What was split from it has ended on this rank too when this returns.
-  (void)control_->await_end(communicator_id_, why);
+  (void)control_->await_end(identity_.communicator_id, why);
   return {};
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
-  control_->began_split(communicator_id_, ++splits_);
+  control_->began_split(identity_.communicator_id, ++splits_);
   auto made = split_off(color, key);
-  control_->ended_split(communicator_id_);
+  control_->ended_split(identity_.communicator_id);
   if (!made.ok()) {
     return made.status().with_context(fmt::format("ho_comm_split #{}", splits_));
   }
@@ -271,11 +222,10 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t
 
 Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int32_t key) {
   const Deadline deadline = deadline_after(settings_.rendezvous_timeout);
-  const uint32_t world = placement_.map.world_size();
   const std::string what = fmt::format("split {}", splits_);
   HORING_ASSIGN(const uint16_t proposal, control_->next_id());
   HORING_ASSIGN(const auto blobs,
-                exchange(what, encode(ColorKey{color, key, proposal}), all_ranks(world), deadline));
+                members().gather_all(what, encode(ColorKey{color, key, proposal}), deadline));
   HORING_ASSIGN(const SplitChoice choice, choose_split(what, blobs, color, self_));
   control_->used_id(choice.last_id);
   if (color < 0) {
@@ -283,27 +233,28 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
   }
   std::vector<GlobalRank> world_ranks;
   for (const GlobalRank rank : choice.members) {
-    world_ranks.push_back(world_ranks_[rank.at()]);
+    world_ranks.push_back(identity_.ranks[rank.at()]);
   }
   HORING_ASSIGN(Placement placement, placement_.part(choice.members));
-  JobControl::Identity identity{communicator_id_of_split(communicator_id_, splits_, color),
-                                communicator_id_,
+  JobControl::Identity identity{communicator_id_of_split(identity_.communicator_id, splits_, color),
+                                identity_.communicator_id,
                                 choice.id,
                                 std::move(world_ranks)};
   std::unique_ptr<Communicator> made(new Communicator(
       control_, settings_, std::move(placement), std::move(identity), choice.self, device_));
   if (Status status = made->connect(key_, deadline); !status.ok()) {
     // The other members wait for this rank.
-    const GlobalRank reporter = world_ranks_[self_.at()];
+    const GlobalRank reporter = identity_.ranks[self_.at()];
     const Status reported = reported_as(
         status,
         fmt::format("communicator {}: rank {} could not make it", choice.id, reporter.value()));
-    control_->fail(made->communicator_id_, {reported.code(), reporter, {}, reported.message()});
+    control_->fail(made->identity_.communicator_id,
+                   {reported.code(), reporter, {}, reported.message()});
     // A rank that ends because of this error must not replace it as the cause.
-    const Status said = control_->await_end(made->communicator_id_, status);
+    const Status said = control_->await_end(made->identity_.communicator_id, status);
     return first_of(status, said);
   }
-  control_->add(made->communicator_id_, made->engine_.get());
+  control_->add(made->identity_.communicator_id, made->engine_.get());
   return made;
 }
 

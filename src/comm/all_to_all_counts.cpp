@@ -169,12 +169,12 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   const auto wanted =
       requested.options.algorithm ? requested.options.algorithm : settings_.rules.forced;
   data.rows = std::make_shared<CountRows>(requested, wanted, world);
-  data.call = begin_call(requested, Algorithm::kHoRing);
+  data.call = maker_.begin(requested, Algorithm::kHoRing);
   data.call.counts_per_pair = true;
   HORING_TRY(bind_to_device(requested, data.call));
   data.rules = settings_.rules;
-  data.input = selection_input(requested);
-  data.most = most_per_rank(requested.dtype);
+  data.input = shape_.selection_input(requested);
+  data.most = shape_.most_per_rank(requested.dtype);
   for (const Algorithm algorithm :
        {wanted.value_or(Algorithm::kHoRing), wanted.value_or(Algorithm::kDirect)}) {
     HORING_ASSIGN(
@@ -192,10 +192,10 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   rows.options.label = requested.options.label;
   rows.owned = data.rows;
   const SelectionRules by_size{std::nullopt, settings_.rules.direct_max_bytes};
-  HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, selection_input(rows)));
+  HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, shape_.selection_input(rows)));
   HORING_ASSIGN(auto schedule,
                 schedule_for(rows.collective, algorithm, GlobalRank(0), requested.collective));
-  HORING_ASSIGN(Call call, make_call(rows, algorithm, schedule->built.plan));
+  Call call = maker_.make(rows, algorithm, schedule->built.plan);
   call.collective = requested.collective;
   call.channel = data.call.channel;
   call.counts_per_pair = true;

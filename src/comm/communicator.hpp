@@ -12,54 +12,19 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
+#include "comm/call_arguments.hpp"
+#include "comm/call_maker.hpp"
+#include "comm/call_shape.hpp"
 #include "comm/configuration.hpp"
 #include "comm/job_control.hpp"
 #include "comm/member_exchange.hpp"
 #include "comm/placement.hpp"
-#include "comm/selection.hpp"
 #include "comm/settings.hpp"
 #include "exec/engine.hpp"
 #include "plan/plan.hpp"
 #include "transport/staged/staged_link.hpp"
 
 namespace ho {
-
-struct CallOptions {
-  std::optional<Algorithm> algorithm;
-  std::optional<std::chrono::milliseconds> timeout;
-  bool fp32_sums = false;
-  double scale = 1;                       // of this rank's input, for kPremulSum
-  bool foreground = false;                // a request that the caller waits for at once
-  device::StreamHandle stream = nullptr;  // of calls with device memory; null: the default stream
-  uint64_t label = 0;  // what a collective is for, compared between ranks; 0: not said
-};
-
-// The arguments of a collective. Counts are elements; see horing.h for shapes.
-struct CollectiveCall {
-  Collective collective = Collective::kAllGather;
-  const void* send = nullptr;
-  void* recv = nullptr;
-  size_t count = 0;  // of a block where each rank has one (blocks_of()), else of the whole
-  std::span<const size_t> counts{};       // per rank; replaces count where not empty
-  std::span<const size_t> recv_counts{};  // all-to-all with counts, which are those sent, only
-  DType dtype = DType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
-  GlobalRank root;
-  CallOptions options;
-  std::shared_ptr<const void> owned{};  // the buffers' memory, where nobody else keeps it
-};
-
-struct PointToPointCall {
-  bool sends = false;
-  const void* data = nullptr;  // read when sending
-  void* into = nullptr;        // written when receiving
-  size_t count = 0;
-  DType dtype = DType::kUint8;
-  std::optional<GlobalRank> peer;  // nothing: receives from any rank
-  int32_t tag = 0;
-  int32_t* source = nullptr;  // written when a receive ends
-  CallOptions options;
-};
 
 // The rate of one link of this rank, measured with all links of its kind busy; inside the group the
 // best of a few probes.
@@ -165,32 +130,8 @@ class Communicator final : private EngineOwner {
                                                                      Algorithm algorithm,
                                                                      GlobalRank root,
                                                                      Collective operation);
-  [[nodiscard]] Result<Call> make_call(const CollectiveCall& requested,
-                                       Algorithm algorithm,
-                                       const Plan& plan) const;
-  [[nodiscard]] Call begin_call(const CollectiveCall& requested, Algorithm algorithm) const;
   [[nodiscard]] Result<std::shared_ptr<Operation>> start_all_to_all_counts(
       const CollectiveCall& requested, bool background);
-  [[nodiscard]] SelectionInput selection_input(const CollectiveCall& requested) const;
-  [[nodiscard]] Status check(const CollectiveCall& call) const;
-  // What one rank's buffers hold, in bytes.
-  struct BufferUse {
-    uint64_t send = 0;
-    uint64_t recv = 0;
-    // In place: this far in one buffer is where the other one begins.
-    uint64_t into_send = 0;
-    uint64_t into_recv = 0;
-    bool can_be_in_place = true;
-  };
-  // In units of `own`, this rank's block; `before`, the blocks of the ranks before it; `all`.
-  struct Sizes {
-    uint64_t own;
-    uint64_t before;
-    uint64_t all;
-  };
-  [[nodiscard]] static BufferUse buffer_use(Collective collective, bool is_root, const Sizes& size);
-  [[nodiscard]] BufferUse buffer_use(const CollectiveCall& call) const;
-  [[nodiscard]] Status check_buffers(const CollectiveCall& call) const;
   // Which of the buffers are device memory, or why they cannot be (device_memory.cpp).
   [[nodiscard]] Result<DeviceBuffers> device_buffers(const CollectiveCall& call) const;
   [[nodiscard]] Result<device::PointerFacts> facts_of(const void* memory) const;
@@ -206,15 +147,14 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] Status prepare_device();
   // Around a link for host memory, where this rank has a device.
   [[nodiscard]] Result<Link*> staged(GlobalRank peer, Result<Link*> link);
-  [[nodiscard]] uint64_t total_count(const CollectiveCall& call) const;
-  // Elements that each rank's block may have.
-  [[nodiscard]] uint64_t most_per_rank(DType dtype) const;
 
   std::shared_ptr<JobControl> control_;  // null: closed
   const CommunicatorSettings settings_;
   const Placement placement_;
   const JobControl::Identity identity_;
   const GlobalRank self_;
+  const CallShape shape_;
+  const CallMaker maker_;
   const std::shared_ptr<device::Device> device_;  // null: none
   std::shared_ptr<const JobKey> key_;
   // The engine's runs use the links, and these the work.

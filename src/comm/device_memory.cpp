@@ -75,7 +75,7 @@ Result<DeviceBuffers> Communicator::device_buffers(const CollectiveCall& call) c
     return buffers;
   }
   const std::string name(to_string(call.collective));
-  const BufferUse use = buffer_use(call);
+  const BufferUse use = shape_.buffer_use(call);
   if (use.send > 0) {
     HORING_ASSIGN(buffers.input, is_device_memory(name + ": send", call.send, use.send));
   }

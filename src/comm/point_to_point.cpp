@@ -1,14 +1,7 @@
-// Sends and receives: their arguments are checked here, and the engine matches them.
-#include <spdlog/fmt/fmt.h>
-
+// Sends and receives: the engine matches them.
 #include "comm/communicator.hpp"
 
 namespace ho {
-namespace {
-
-constexpr uint64_t kMaxTransferBytes = uint64_t{1} << 46;
-
-}  // namespace
 
 std::optional<RailIndex> Communicator::rail_to(GlobalRank peer) const {
   const GroupMap& map = placement_.map;
@@ -20,27 +13,9 @@ std::optional<RailIndex> Communicator::rail_to(GlobalRank peer) const {
 
 Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& requested,
                                                        bool background) {
-  Transfer transfer;
-  transfer.sends = requested.sends;
-  transfer.peer = requested.peer;
-  transfer.tag = requested.tag;
-  transfer.dtype = requested.dtype;
-  transfer.count = requested.count;
-  transfer.data = static_cast<const std::byte*>(requested.data);
-  transfer.into = static_cast<std::byte*>(requested.into);
-  transfer.source = requested.source;
-  transfer.timeout = requested.options.timeout.value_or(settings_.timeout);
-  transfer.deadline = deadline_after(transfer.timeout);
-  const uint32_t world = placement_.map.world_size();
-  if (requested.peer && requested.peer->value() >= world) {
-    return invalid(fmt::format("{}: there are {} ranks", transfer.name(), world));
-  }
+  const Transfer transfer = maker_.transfer(requested);
+  HORING_TRY(shape_.check(transfer));
   const void* buffer = requested.sends ? requested.data : requested.into;
-  if (requested.count > kMaxTransferBytes / size_bytes(requested.dtype) ||
-      (buffer == nullptr && requested.count > 0)) {
-    return invalid(fmt::format("{}: a null buffer, or a count beyond 64 TiB; is it negative?",
-                               transfer.name()));
-  }
   if (work_ != nullptr && requested.count > 0) {
     HORING_ASSIGN(const bool on_device,
                   is_device_memory(transfer.name(), buffer, transfer.bytes()));

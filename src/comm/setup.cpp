@@ -108,6 +108,8 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
       placement_(std::move(placement)),
       identity_(std::move(identity)),
       self_(self),
+      shape_(self, placement_.map.world_size(), placement_.map.largest_group()),
+      maker_(shape_, identity_.id, settings_.timeout),
       device_(std::move(device)) {
   control_->expect(identity_);
 }

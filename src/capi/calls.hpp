@@ -29,8 +29,8 @@ template <typename AnyCall>
                               ho_request** request) {
   HORING_TRY(check_report(report));
   // What is on a device goes on behind the caller's back.
-  const bool background =
-      comm->communicator->has_device() || (request != nullptr && !call.options.foreground);
+  const bool background = comm->communicator->call_device().exists() ||
+                          (request != nullptr && !call.options.foreground);
   HORING_ASSIGN(auto operation, comm->communicator->start(call, background));
   return end_or_hand_out(comm, std::move(operation), call.options.stream, report, request);
 }

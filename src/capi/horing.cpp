@@ -163,14 +163,14 @@ ho_status ho_comm_register(ho_comm* comm, void* memory, size_t bytes) {
     if (memory == nullptr || bytes == 0) {
       return invalid("ho_comm_register: null memory, or no bytes");
     }
-    return comm->communicator->register_memory(memory, bytes);
+    return comm->communicator->call_device().register_memory(memory, bytes);
   });
 }
 
 ho_status ho_comm_deregister(ho_comm* comm, void* memory) {
   return guarded([&]() -> Status {
     HORING_TRY(check_comm(comm, "ho_comm_deregister"));
-    return comm->communicator->deregister_memory(memory);
+    return comm->communicator->call_device().deregister_memory(memory);
   });
 }
 
@@ -296,7 +296,8 @@ int32_t ho_comm_rail_of(const ho_comm* comm, int32_t rank) {
 }
 
 int32_t ho_comm_device(const ho_comm* comm) {
-  const auto device = comm == nullptr ? std::optional<int>() : comm->communicator->device_ordinal();
+  const auto device =
+      comm == nullptr ? std::optional<int>() : comm->communicator->call_device().ordinal();
   return device.value_or(HO_DEVICE_NONE);
 }
 

@@ -201,7 +201,7 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   call.counts_per_pair = true;
   call.deadline = data.call.deadline;
   data.call.digest = call.digest;  // the counts are compared by themselves
-  auto entry = entry_of(data.call, requested.options.stream);
+  auto entry = device_.entry_of(data.call, requested.options.stream);
   if (!entry.ok()) {
     return end_by_device(data.call, entry.status());
   }

@@ -13,6 +13,7 @@
 
 #include "auth/job_key.hpp"
 #include "comm/call_arguments.hpp"
+#include "comm/call_device.hpp"
 #include "comm/call_maker.hpp"
 #include "comm/call_shape.hpp"
 #include "comm/configuration.hpp"
@@ -22,7 +23,6 @@
 #include "comm/settings.hpp"
 #include "exec/engine.hpp"
 #include "plan/plan.hpp"
-#include "transport/staged/staged_link.hpp"
 
 namespace ho {
 
@@ -65,15 +65,7 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] std::optional<Status> join(const std::shared_ptr<Operation>& operation,
                                            device::StreamHandle stream,
                                            Deadline deadline);
-  // Memory of the program's own that calls may have beside device memory, as pinned memory. Not
-  // while one of them is under way.
-  [[nodiscard]] Status register_memory(void* memory, size_t bytes);
-  [[nodiscard]] Status deregister_memory(void* memory);
-  [[nodiscard]] bool has_device() const { return device_ != nullptr; }
-  // Of the device; nothing: there is none.
-  [[nodiscard]] std::optional<int> device_ordinal() const {
-    return device_ == nullptr ? std::nullopt : std::optional(device_->ordinal());
-  }
+  [[nodiscard]] const CallDevice& call_device() const { return device_; }
   // Whether the call's buffers are device memory of this rank.
   [[nodiscard]] bool has_device_memory(const std::shared_ptr<Operation>& operation) const;
   // Why it has failed; ok while it has not. Any thread.
@@ -112,9 +104,6 @@ class Communicator final : private EngineOwner {
       std::shared_ptr<device::Device> device,
       Deadline deadline);
   [[nodiscard]] Result<std::unique_ptr<Communicator>> split_off(int32_t color, int32_t key);
-  // Null where the rank is to have none.
-  [[nodiscard]] static Result<std::shared_ptr<device::Device>> open_device(
-      const CommunicatorConfig& config);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
   [[nodiscard]] MemberExchange members() const;
@@ -132,21 +121,9 @@ class Communicator final : private EngineOwner {
                                                                      Collective operation);
   [[nodiscard]] Result<std::shared_ptr<Operation>> start_all_to_all_counts(
       const CollectiveCall& requested, bool background);
-  // Which of the buffers are device memory, or why they cannot be (device_memory.cpp).
-  [[nodiscard]] Result<DeviceBuffers> device_buffers(const CollectiveCall& call) const;
-  [[nodiscard]] Result<device::PointerFacts> facts_of(const void* memory) const;
-  [[nodiscard]] Result<bool> is_device_memory(std::string_view name,
-                                              const void* memory,
-                                              uint64_t bytes) const;
   // Writes call.device. A driver that fails ends the communicator: the other ranks would wait.
   [[nodiscard]] Status bind_to_device(const CollectiveCall& requested, Call& call);
   [[nodiscard]] Status end_by_device(const Call& call, const Status& status);
-  // Nothing, where no buffer is device memory.
-  [[nodiscard]] Result<std::optional<device::Event>> entry_of(const Call& call,
-                                                              device::StreamHandle stream) const;
-  [[nodiscard]] Status prepare_device();
-  // Around a link for host memory, where this rank has a device.
-  [[nodiscard]] Result<Link*> staged(GlobalRank peer, Result<Link*> link);
 
   std::shared_ptr<JobControl> control_;  // null: closed
   const CommunicatorSettings settings_;
@@ -155,13 +132,8 @@ class Communicator final : private EngineOwner {
   const GlobalRank self_;
   const CallShape shape_;
   const CallMaker maker_;
-  const std::shared_ptr<device::Device> device_;  // null: none
   std::shared_ptr<const JobKey> key_;
-  // The engine's runs use the links, and these the work.
-  std::unique_ptr<SharedSlots> slots_;
-  std::unique_ptr<device::Work> work_;
-  bool device_adds_pinned_ = false;                      // see DeviceBuffers
-  std::map<Link*, std::unique_ptr<StagedLink>> staged_;  // by the link inside
+  CallDevice device_;  // before the engine, whose runs use its links
   std::unique_ptr<Engine> engine_;
   uint32_t splits_ = 0;
   std::vector<LinkRate> link_rates_;

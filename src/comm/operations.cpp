@@ -29,7 +29,7 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
   return engine_->exclusively([&](ShmTransport& shm, Transport* network) {
     return make_schedule(std::move(built), [&](GlobalRank peer, Lane lane, RailIndex rail) {
       if (lane == Lane::kIntra && placement_.same_host(self_, peer)) {
-        return staged(peer, shm.link({peer, RailIndex(0), identity_.id, channel}));
+        return device_.staged(peer, shm.link({peer, RailIndex(0), identity_.id, channel}));
       }
       if (network == nullptr) {
         return Result<Link*>(
@@ -40,7 +40,7 @@ Result<std::shared_ptr<const Schedule>> Communicator::lay_out(BuiltPlan built, u
         // A group may span hosts; both ends of such a link take the lower rank's rail.
         rail = placement_.map.rail_of(std::min(self_, peer)).value_or(RailIndex(0));
       }
-      return staged(peer, network->link({peer, rail, identity_.id, channel}));
+      return device_.staged(peer, network->link({peer, rail, identity_.id, channel}));
     });
   });
 }
@@ -62,6 +62,27 @@ Result<std::shared_ptr<const Schedule>> Communicator::schedule_for(Collective co
   return schedule;
 }
 
+Status Communicator::bind_to_device(const CollectiveCall& requested, Call& call) {
+  if (device_.work() == nullptr) {
+    return {};
+  }
+  Result<DeviceBuffers> buffers = device_.buffers_of(requested, shape_.buffer_use(requested));
+  if (!buffers.ok()) {
+    // What a caller did wrong leaves the communicator as it is.
+    const StatusCode code = buffers.status().code();
+    return code == StatusCode::kInvalidArgument || code == StatusCode::kUnsupported
+               ? buffers.status()
+               : end_by_device(call, buffers.status());
+  }
+  call.device = *buffers;
+  return {};
+}
+
+Status Communicator::end_by_device(const Call& call, const Status& status) {
+  return engine_->fail_everywhere(
+      {status.with_context(std::string(to_string(call.collective))), std::nullopt});
+}
+
 Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& requested,
                                                        bool background) {
   HORING_TRY(shape_.check(requested));
@@ -81,7 +102,7 @@ Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& req
   if (call.op == ReduceOp::kPremulSum) {
     HORING_TRY(scale_input(call, requested.options.scale));
   }
-  auto entry = entry_of(call, requested.options.stream);
+  auto entry = device_.entry_of(call, requested.options.stream);
   if (!entry.ok()) {
     return end_by_device(call, entry.status());
   }
@@ -93,6 +114,17 @@ Status Communicator::finish(const std::shared_ptr<Operation>& operation) {
     return {};
   }
   return engine_->wait(*operation, Deadline::max()).value_or(Status());
+}
+
+bool Communicator::has_device_memory(const std::shared_ptr<Operation>& operation) const {
+  return device_.exists() && operation != nullptr && engine_->has_device_memory(*operation);
+}
+
+std::optional<Status> Communicator::join(const std::shared_ptr<Operation>& operation,
+                                         device::StreamHandle stream,
+                                         Deadline deadline) {
+  HORING_TRY(device_.check_not_captured(stream).with_context("join"));
+  return operation == nullptr ? Status() : engine_->join(*operation, stream, deadline);
 }
 
 Result<std::shared_ptr<Operation>> Communicator::start_barrier(const CallOptions& options,

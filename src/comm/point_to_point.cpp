@@ -16,9 +16,9 @@ Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& r
   const Transfer transfer = maker_.transfer(requested);
   HORING_TRY(shape_.check(transfer));
   const void* buffer = requested.sends ? requested.data : requested.into;
-  if (work_ != nullptr && requested.count > 0) {
+  if (device_.work() != nullptr && requested.count > 0) {
     HORING_ASSIGN(const bool on_device,
-                  is_device_memory(transfer.name(), buffer, transfer.bytes()));
+                  device_.is_device_memory(transfer.name(), buffer, transfer.bytes()));
     if (on_device) {
       return Status(StatusCode::kUnsupported,
                     transfer.name() +

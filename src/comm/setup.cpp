@@ -153,13 +153,9 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   const MemberExchange exchange = members();
   HORING_ASSIGN(Transports transports,
                 make_transports(exchange, placement_, settings_, self_, key_, deadline));
-  HORING_TRY(prepare_device());
-  if (work_ != nullptr && settings_.device_sharing) {
-    const ShmTransport& shm = *transports.shm;
-    slots_ = std::make_unique<SharedSlots>(self_, device_, shm.membership(), shm.others_ended());
-  }
+  HORING_TRY(device_.prepare(settings_, self_, *transports.shm));
   EngineOptions options;
-  options.work = work_.get();
+  options.work = device_.work();
   options.limits = settings_.limits;
   options.limits.device = placement_.device;
   options.limits.scratch_bytes *= placement_.device ? BindingLimits::kDeviceScratchFactor : 1;
@@ -243,7 +239,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
                                 choice.id,
                                 std::move(world_ranks)};
   std::unique_ptr<Communicator> made(new Communicator(
-      control_, settings_, std::move(placement), std::move(identity), choice.self, device_));
+      control_, settings_, std::move(placement), std::move(identity), choice.self, device_.get()));
   if (Status status = made->connect(key_, deadline); !status.ok()) {
     // The other members wait for this rank.
     const GlobalRank reporter = identity_.ranks[self_.at()];

@@ -1,18 +1,17 @@
-// Device memory in calls: which buffers are, when a call may touch them, and what waits for it.
+#include "comm/call_device.hpp"
+
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
+#include <string>
 
 #include "base/log.hpp"
-#include "comm/communicator.hpp"
 #include "exec/sum_rates.hpp"
 
 namespace ho {
 
 using device::PointerFacts;
 
-Result<std::shared_ptr<device::Device>> Communicator::open_device(
-    const CommunicatorConfig& config) {
+Result<std::shared_ptr<device::Device>> open_device(const CommunicatorConfig& config) {
   if (!config.device) {
     return std::shared_ptr<device::Device>();
   }
@@ -35,13 +34,13 @@ Result<T> of_driver(Result<T> result) {
 
 }  // namespace
 
-Result<PointerFacts> Communicator::facts_of(const void* memory) const {
+Result<PointerFacts> CallDevice::facts_of(const void* memory) const {
   return of_driver(device::facts_of(*device_, memory));
 }
 
-Result<bool> Communicator::is_device_memory(std::string_view name,
-                                            const void* memory,
-                                            uint64_t bytes) const {
+Result<bool> CallDevice::is_device_memory(std::string_view name,
+                                          const void* memory,
+                                          uint64_t bytes) const {
   HORING_ASSIGN(const PointerFacts facts, facts_of(memory));
   if (facts.kind == PointerFacts::Kind::kManaged) {
     return Status(StatusCode::kUnsupported,
@@ -69,13 +68,10 @@ Result<bool> Communicator::is_device_memory(std::string_view name,
   return true;
 }
 
-Result<DeviceBuffers> Communicator::device_buffers(const CollectiveCall& call) const {
+Result<DeviceBuffers> CallDevice::buffers_of(const CollectiveCall& call,
+                                             const BufferUse& use) const {
   DeviceBuffers buffers;
-  if (work_ == nullptr) {
-    return buffers;
-  }
   const std::string name(to_string(call.collective));
-  const BufferUse use = shape_.buffer_use(call);
   if (use.send > 0) {
     HORING_ASSIGN(buffers.input, is_device_memory(name + ": send", call.send, use.send));
   }
@@ -101,30 +97,12 @@ Result<DeviceBuffers> Communicator::device_buffers(const CollectiveCall& call) c
   buffers.mixed = host_send || host_recv;
   HORING_TRY(device::check_stream(*device_, call.options.stream).with_context(name));
   buffers.work = work_.get();
-  buffers.adds_pinned = device_adds_pinned_;
+  buffers.adds_pinned = adds_pinned_;
   return buffers;
 }
 
-Status Communicator::bind_to_device(const CollectiveCall& requested, Call& call) {
-  Result<DeviceBuffers> buffers = device_buffers(requested);
-  if (!buffers.ok()) {
-    // What a caller did wrong leaves the communicator as it is.
-    const StatusCode code = buffers.status().code();
-    return code == StatusCode::kInvalidArgument || code == StatusCode::kUnsupported
-               ? buffers.status()
-               : end_by_device(call, buffers.status());
-  }
-  call.device = *buffers;
-  return {};
-}
-
-Status Communicator::end_by_device(const Call& call, const Status& status) {
-  return engine_->fail_everywhere(
-      {status.with_context(std::string(to_string(call.collective))), std::nullopt});
-}
-
-Result<std::optional<device::Event>> Communicator::entry_of(const Call& call,
-                                                            device::StreamHandle stream) const {
+Result<std::optional<device::Event>> CallDevice::entry_of(const Call& call,
+                                                          device::StreamHandle stream) const {
   if (call.device.work == nullptr) {
     return std::optional<device::Event>();
   }
@@ -134,17 +112,27 @@ Result<std::optional<device::Event>> Communicator::entry_of(const Call& call,
   return std::optional(std::move(entry));
 }
 
-Status Communicator::prepare_device() {
+Status CallDevice::prepare(const CommunicatorSettings& settings,
+                           GlobalRank self,
+                           const ShmTransport& shm) {
   if (device_ == nullptr) {
     return {};
   }
   HORING_ASSIGN(work_, device::Work::create(device_));
-  if (settings_.device_adds_pinned) {
-    device_adds_pinned_ = *settings_.device_adds_pinned;
+  HORING_TRY(choose_adder(settings));
+  if (settings.device_sharing) {
+    slots_ = std::make_unique<SharedSlots>(self, device_, shm.membership(), shm.others_ended());
+  }
+  return {};
+}
+
+Status CallDevice::choose_adder(const CommunicatorSettings& settings) {
+  if (settings.device_adds_pinned) {
+    adds_pinned_ = *settings.device_adds_pinned;
     return {};
   }
   HORING_ASSIGN(const PinnedSumRates rates, pinned_sum_rates(*work_));
-  device_adds_pinned_ = rates.device > rates.host;
+  adds_pinned_ = rates.device > rates.host;
   log_debug("sums in pinned memory: {:.1f} GB/s by a core, {:.1f} GB/s by device {}",
             rates.host / 1e9,
             rates.device / 1e9,
@@ -152,7 +140,11 @@ Status Communicator::prepare_device() {
   return {};
 }
 
-Result<Link*> Communicator::staged(GlobalRank peer, Result<Link*> link) {
+Status CallDevice::check_not_captured(device::StreamHandle stream) const {
+  return device_ == nullptr ? Status() : device::check_not_captured(*device_, stream);
+}
+
+Result<Link*> CallDevice::staged(GlobalRank peer, Result<Link*> link) {
   if (work_ == nullptr || !link.ok()) {
     return link;
   }
@@ -167,20 +159,7 @@ Result<Link*> Communicator::staged(GlobalRank peer, Result<Link*> link) {
   return around.get();
 }
 
-bool Communicator::has_device_memory(const std::shared_ptr<Operation>& operation) const {
-  return device_ != nullptr && operation != nullptr && engine_->has_device_memory(*operation);
-}
-
-std::optional<Status> Communicator::join(const std::shared_ptr<Operation>& operation,
-                                         device::StreamHandle stream,
-                                         Deadline deadline) {
-  if (device_ != nullptr) {
-    HORING_TRY(device::check_not_captured(*device_, stream).with_context("join"));
-  }
-  return operation == nullptr ? Status() : engine_->join(*operation, stream, deadline);
-}
-
-Status Communicator::register_memory(void* memory, size_t bytes) {
+Status CallDevice::register_memory(void* memory, size_t bytes) const {
   if (device_ == nullptr) {
     return {StatusCode::kUnsupported,
             "ho_comm_register: this communicator has no device; set ho_comm_options.device"};
@@ -188,7 +167,7 @@ Status Communicator::register_memory(void* memory, size_t bytes) {
   return device::pin(*device_, memory, bytes).with_context("ho_comm_register");
 }
 
-Status Communicator::deregister_memory(void* memory) {
+Status CallDevice::deregister_memory(void* memory) const {
   if (device_ == nullptr) {
     return {StatusCode::kUnsupported,
             "ho_comm_deregister: this communicator has no device; set ho_comm_options.device"};

@@ -177,9 +177,9 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   data.most = shape_.most_per_rank(requested.dtype);
   for (const Algorithm algorithm :
        {wanted.value_or(Algorithm::kHoRing), wanted.value_or(Algorithm::kDirect)}) {
-    HORING_ASSIGN(
-        data.schedules[algorithm],
-        schedule_for(requested.collective, algorithm, GlobalRank(0), requested.collective));
+    HORING_ASSIGN(data.schedules[algorithm],
+                  schedules_->schedule_for(
+                      requested.collective, algorithm, GlobalRank(0), data.call.channel));
   }
 
   CollectiveCall rows;
@@ -193,8 +193,9 @@ Result<std::shared_ptr<Operation>> Communicator::start_all_to_all_counts(
   rows.owned = data.rows;
   const SelectionRules by_size{std::nullopt, settings_.rules.direct_max_bytes};
   HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, shape_.selection_input(rows)));
-  HORING_ASSIGN(auto schedule,
-                schedule_for(rows.collective, algorithm, GlobalRank(0), requested.collective));
+  HORING_ASSIGN(
+      auto schedule,
+      schedules_->schedule_for(rows.collective, algorithm, GlobalRank(0), data.call.channel));
   Call call = maker_.make(rows, algorithm, schedule->built.plan);
   call.collective = requested.collective;
   call.channel = data.call.channel;

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,9 +18,9 @@
 #include "comm/job_control.hpp"
 #include "comm/member_exchange.hpp"
 #include "comm/placement.hpp"
+#include "comm/schedule_cache.hpp"
 #include "comm/settings.hpp"
 #include "exec/engine.hpp"
-#include "plan/plan.hpp"
 
 namespace ho {
 
@@ -113,12 +111,6 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] Result<NextPart> make_next_part(const PartToCome& part) override;
   void write_trace() const;
 
-  [[nodiscard]] Result<std::shared_ptr<const Schedule>> lay_out(BuiltPlan built, uint8_t channel);
-  // On the channel of `operation`, of which the collective may be a part.
-  [[nodiscard]] Result<std::shared_ptr<const Schedule>> schedule_for(Collective collective,
-                                                                     Algorithm algorithm,
-                                                                     GlobalRank root,
-                                                                     Collective operation);
   [[nodiscard]] Result<std::shared_ptr<Operation>> start_all_to_all_counts(
       const CollectiveCall& requested, bool background);
   // Writes call.device. A driver that fails ends the communicator: the other ranks would wait.
@@ -135,18 +127,9 @@ class Communicator final : private EngineOwner {
   std::shared_ptr<const JobKey> key_;
   CallDevice device_;  // before the engine, whose runs use its links
   std::unique_ptr<Engine> engine_;
+  std::optional<ScheduleCache> schedules_;  // from connect() on
   uint32_t splits_ = 0;
   std::vector<LinkRate> link_rates_;
-  // Plans laid out, by what they are for. Used by the calling thread only.
-  struct ScheduleKey {
-    Collective collective;
-    Algorithm algorithm;
-    GlobalRank root;
-    uint8_t channel;
-    // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
-    friend auto operator<=>(const ScheduleKey&, const ScheduleKey&) = default;
-  };
-  std::map<ScheduleKey, std::shared_ptr<const Schedule>> schedules_;
 };
 
 }  // namespace ho

@@ -169,6 +169,7 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   HORING_ASSIGN(
       engine_,
       Engine::create(options, std::move(transports.shm), std::move(transports.network), *this));
+  schedules_.emplace(placement_, self_, identity_.id, device_, *engine_);
   // No rank starts an operation before all listen.
   HORING_ASSIGN(const auto ready, exchange.gather_all("ready", {}, deadline));
   return {};

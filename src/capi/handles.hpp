@@ -9,14 +9,17 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/link_rates.hpp"
 #include "horing.h"
 
 // `process` made the handle; a forked child of it may not use it (check_process).
 struct ho_comm {
   pid_t process;
   std::shared_ptr<ho::Communicator> communicator;
+  std::vector<ho::LinkRate> link_rates = {};  // as ho_comm_measure_links() has found them last
 };
 
 struct ho_request {

@@ -309,7 +309,8 @@ uint64_t ho_comm_memory_bytes(const ho_comm* comm) {
 ho_status ho_comm_measure_links(ho_comm* comm) {
   return guarded([&]() -> Status {
     HORING_TRY(check_comm(comm, "ho_comm_measure_links"));
-    return comm->communicator->measure_links();
+    HORING_ASSIGN(comm->link_rates, measure_links(*comm->communicator));
+    return {};
   });
 }
 
@@ -322,7 +323,7 @@ ho_status ho_comm_link_rates(const ho_comm* comm,
     if (count == nullptr || (rates == nullptr && capacity > 0)) {
       return invalid("ho_comm_link_rates: a null array or count");
     }
-    const auto& known = comm->communicator->link_rates();
+    const auto& known = comm->link_rates;
     *count = known.size();
     for (size_t i = 0; i < std::min(capacity, known.size()); ++i) {
       const LinkRate& rate = known[i];

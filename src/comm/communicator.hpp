@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "auth/job_key.hpp"
 #include "comm/call_arguments.hpp"
@@ -23,15 +22,6 @@
 #include "exec/engine.hpp"
 
 namespace ho {
-
-// The rate of one link of this rank, measured with all links of its kind busy; inside the group the
-// best of a few probes.
-struct LinkRate {
-  GlobalRank peer;
-  std::optional<RailIndex> rail;  // nothing: inside the group
-  double bytes_per_second = 0;
-  double round_trip_ns = 0;
-};
 
 class Communicator final : private EngineOwner {
  public:
@@ -76,10 +66,6 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] Status finish(const std::shared_ptr<Operation>& operation);
   [[nodiscard]] Engine& engine() { return *engine_; }
 
-  // Collective; the result is kept for link_rates().
-  [[nodiscard]] Status measure_links();
-  [[nodiscard]] const std::vector<LinkRate>& link_rates() const { return link_rates_; }
-
   [[nodiscard]] GlobalRank rank() const { return self_; }
   [[nodiscard]] const GroupMap& map() const { return placement_.map; }
   [[nodiscard]] const Placement& placement() const { return placement_; }
@@ -111,8 +97,8 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] Result<NextPart> make_next_part(const PartToCome& part) override;
   void write_trace() const;
 
-  [[nodiscard]] Result<std::shared_ptr<Operation>> start_all_to_all_counts(
-      const CollectiveCall& requested, bool background);
+  [[nodiscard]] Result<std::shared_ptr<Operation>> start_counted(const CollectiveCall& requested,
+                                                                 bool background);
   // Writes call.device. A driver that fails ends the communicator: the other ranks would wait.
   [[nodiscard]] Status bind_to_device(const CollectiveCall& requested, Call& call);
   [[nodiscard]] Status end_by_device(const Call& call, const Status& status);
@@ -129,7 +115,6 @@ class Communicator final : private EngineOwner {
   std::unique_ptr<Engine> engine_;
   std::optional<ScheduleCache> schedules_;  // from connect() on
   uint32_t splits_ = 0;
-  std::vector<LinkRate> link_rates_;
 };
 
 }  // namespace ho

@@ -1,6 +1,7 @@
 // Calls become plans bound to memory: arguments are checked, an algorithm is chosen, its plan is
 // built (or found again), and the engine gets both.
 #include "comm/communicator.hpp"
+#include "comm/counted_exchange.hpp"
 
 namespace ho {
 
@@ -29,7 +30,7 @@ Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& req
                                                        bool background) {
   HORING_TRY(shape_.check(requested));
   if (!requested.recv_counts.empty()) {
-    return start_all_to_all_counts(requested, background);
+    return start_counted(requested, background);
   }
   if (shape_.total_count(requested) == 0) {
     return std::shared_ptr<Operation>();
@@ -50,6 +51,55 @@ Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& req
     return end_by_device(call, entry.status());
   }
   return engine_->submit({std::move(call), std::move(schedule), background, {}, *std::move(entry)});
+}
+
+// In two parts (counted_exchange.hpp): an all-gather of the rows of counts, then the data.
+Result<std::shared_ptr<Operation>> Communicator::start_counted(const CollectiveCall& requested,
+                                                               bool background) {
+  const uint32_t world = placement_.map.world_size();
+  HORING_TRY(check_counted_world(world));
+  PartToCome data;
+  const auto wanted =
+      requested.options.algorithm ? requested.options.algorithm : settings_.rules.forced;
+  data.rows = std::make_shared<CountRows>(requested, wanted, world);
+  data.call = maker_.begin(requested, Algorithm::kHoRing);
+  data.call.counts_per_pair = true;
+  HORING_TRY(bind_to_device(requested, data.call));
+  data.rules = settings_.rules;
+  data.input = shape_.selection_input(requested);
+  data.most = shape_.most_per_rank(requested.dtype);
+  for (const Algorithm algorithm :
+       {wanted.value_or(Algorithm::kHoRing), wanted.value_or(Algorithm::kDirect)}) {
+    HORING_ASSIGN(data.schedules[algorithm],
+                  schedules_->schedule_for(
+                      requested.collective, algorithm, GlobalRank(0), data.call.channel));
+  }
+
+  const CollectiveCall rows = rows_call(data.rows, requested.options);
+  const SelectionRules by_size{std::nullopt, settings_.rules.direct_max_bytes};
+  HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, shape_.selection_input(rows)));
+  HORING_ASSIGN(
+      auto schedule,
+      schedules_->schedule_for(rows.collective, algorithm, GlobalRank(0), data.call.channel));
+  Call call = maker_.make(rows, algorithm, schedule->built.plan);
+  call.collective = requested.collective;
+  call.channel = data.call.channel;
+  call.counts_per_pair = true;
+  call.deadline = data.call.deadline;
+  data.call.digest = call.digest;  // the counts are compared by themselves
+  auto entry = device_.entry_of(data.call, requested.options.stream);
+  if (!entry.ok()) {
+    return end_by_device(data.call, entry.status());
+  }
+  return engine_->submit({std::move(call),
+                          std::move(schedule),
+                          background,
+                          std::make_shared<const PartToCome>(std::move(data)),
+                          *std::move(entry)});
+}
+
+Result<NextPart> Communicator::make_next_part(const PartToCome& part) {
+  return part.data_part();
 }
 
 Status Communicator::finish(const std::shared_ptr<Operation>& operation) {

@@ -20,6 +20,7 @@
 #include "cli/subcommands/option_error.hpp"
 #include "cli/subcommands/table.hpp"
 #include "comm/communicator.hpp"
+#include "comm/link_rates.hpp"
 
 namespace ho {
 namespace {
@@ -35,9 +36,10 @@ struct Row {
   double round_trip_ns = 0;
 };
 
-Result<std::vector<Row>> gather_rows(Communicator& communicator) {
+Result<std::vector<Row>> gather_rows(Communicator& communicator,
+                                     const std::vector<LinkRate>& rates) {
   std::vector<Row> mine;
-  for (const LinkRate& rate : communicator.link_rates()) {
+  for (const LinkRate& rate : rates) {
     mine.push_back({communicator.rank().value(),
                     rate.peer.value(),
                     rate.rail ? static_cast<int32_t>(rate.rail->value()) : -1,
@@ -191,8 +193,8 @@ Result<bool> examine(bool json) {
   HORING_ASSIGN(config.rendezvous, rendezvous_from_environment());
   HORING_ASSIGN(config.key, JobKey::from_environment());
   HORING_ASSIGN(const auto communicator, Communicator::create(config));
-  HORING_TRY(communicator->measure_links());
-  HORING_ASSIGN(const std::vector<Row> rows, gather_rows(*communicator));
+  HORING_ASSIGN(const std::vector<LinkRate> rates, measure_links(*communicator));
+  HORING_ASSIGN(const std::vector<Row> rows, gather_rows(*communicator, rates));
   Diagnosis diagnosis = diagnose(*communicator, rows);
   HORING_ASSIGN(const GpuFindings gpus, examine_gpus(*communicator));
   if (const std::string failed = failures_of(gpus); !failed.empty()) {

@@ -1,19 +1,14 @@
-// Measures the links that the plans of a communicator use, all links of one kind at once, since
-// that is how a collective uses them.
-//
-// Round trips are first, on an idle job: in each round every rank has at most one partner. Rates
-// follow: every rank sends to its successor (on its rail's ring, then inside its group) until
-// enough has moved (link_probe.hpp). The last message is marked as the last, and the receiver,
-// which alone knows what has arrived, sends its figure back. Links inside a group are probed
-// over several times and the best figure is kept: there the processors are in short supply, and
-// one probe may wait for other work of theirs.
+#include "comm/link_rates.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <vector>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
 
 #include "base/bytes.hpp"
-#include "comm/communicator.hpp"
 #include "comm/link_probe.hpp"
 
 namespace ho {
@@ -179,15 +174,17 @@ Status measure_inside_group(LinkProbe& probe,
 
 }  // namespace
 
-Status Communicator::measure_links() {
-  LinkProbe probe(*this, settings_.timeout);
-  const GroupMap& map = placement_.map;
-  const GroupIndex group = map.group_of(self_);
+Result<std::vector<LinkRate>> measure_links(Communicator& communicator) {
+  const std::chrono::milliseconds timeout = communicator.settings().timeout;
+  LinkProbe probe(communicator, timeout);
+  const GroupMap& map = communicator.map();
+  const GlobalRank self = communicator.rank();
+  const GroupIndex group = map.group_of(self);
   std::vector<LinkRate> rates;
   CallOptions options;
-  HORING_TRY(barrier(options));
+  HORING_TRY(communicator.barrier(options));
 
-  const auto rail = map.rail_of(self_);
+  const auto rail = map.rail_of(self);
   const uint32_t groups = map.group_count();
   if (rail && groups > 1) {
     const RingPosition ring{group.value(),
@@ -198,20 +195,18 @@ Status Communicator::measure_links() {
     HORING_ASSIGN(rate.round_trip_ns, ring_round_trip(probe, ring));
     rates.push_back(rate);
   }
-  HORING_TRY(barrier(options));
+  HORING_TRY(communicator.barrier(options));
   if (rail && groups > 1) {
     const GlobalRank previous = map.rail_rank(map.group_behind(group, 1), *rail);
     HORING_ASSIGN(
         rates.back().bytes_per_second,
-        probe.measure(
-            rates.back().peer, previous, probe_length(kInterProbe, 1, settings_.timeout)));
+        probe.measure(rates.back().peer, previous, probe_length(kInterProbe, 1, timeout)));
   }
-  HORING_TRY(barrier(options));
+  HORING_TRY(communicator.barrier(options));
 
-  HORING_TRY(measure_inside_group(probe, *this, settings_.timeout, rates));
-  HORING_TRY(barrier(options));
-  link_rates_ = std::move(rates);
-  return {};
+  HORING_TRY(measure_inside_group(probe, communicator, timeout, rates));
+  HORING_TRY(communicator.barrier(options));
+  return rates;
 }
 
 }  // namespace ho

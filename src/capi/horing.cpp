@@ -177,7 +177,7 @@ ho_status ho_comm_deregister(ho_comm* comm, void* memory) {
 ho_status ho_comm_status(ho_comm* comm) {
   return guarded([&]() -> Status {
     HORING_TRY(check_comm(comm, "ho_comm_status"));
-    return comm->communicator->status();
+    return comm->communicator->engine().status();
   });
 }
 
@@ -303,7 +303,7 @@ int32_t ho_comm_device(const ho_comm* comm) {
 
 uint64_t ho_comm_memory_bytes(const ho_comm* comm) {
   const bool usable = comm != nullptr && check_process(comm->process).ok();
-  return usable ? comm->communicator->memory_bytes() : 0;
+  return usable ? comm->communicator->engine().memory_bytes() : 0;
 }
 
 ho_status ho_comm_measure_links(ho_comm* comm) {

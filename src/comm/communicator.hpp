@@ -1,11 +1,16 @@
-// A set of ranks that run collectives together: owns the engine and its transports, chooses a plan
-// per call and keeps the plans that it has made.
+// A set of ranks that run collectives together, as its callers see it. It starts calls on its
+// engine, splits, and leaves its job; what that takes are parts with one job each:
+//
+//   call_shape, call_maker      the arguments: checked, and as the engine takes them
+//   selection, schedule_cache   which algorithm, and its plan laid out on links
+//   call_device                 which buffers are device memory, and links for it
+//   engine_upcalls              where errors of the engine go: to job_control
+//
+// settings, join_job, place_ranks, member_exchange and transports make it, split_choice splits it.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "auth/job_key.hpp"
@@ -14,8 +19,8 @@
 #include "comm/call_maker.hpp"
 #include "comm/call_shape.hpp"
 #include "comm/configuration.hpp"
+#include "comm/engine_upcalls.hpp"
 #include "comm/job_control.hpp"
-#include "comm/member_exchange.hpp"
 #include "comm/placement.hpp"
 #include "comm/schedule_cache.hpp"
 #include "comm/settings.hpp"
@@ -23,7 +28,7 @@
 
 namespace ho {
 
-class Communicator final : private EngineOwner {
+class Communicator {
  public:
   // Collective over the job.
   [[nodiscard]] static Result<std::unique_ptr<Communicator>> create(
@@ -56,8 +61,6 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] const CallDevice& call_device() const { return device_; }
   // Whether the call's buffers are device memory of this rank.
   [[nodiscard]] bool has_device_memory(const std::shared_ptr<Operation>& operation) const;
-  // Why it has failed; ok while it has not. Any thread.
-  [[nodiscard]] Status status() { return engine_->status(); }
   // How errors of other jobs name it.
   void set_name(std::string name, uint64_t id) {
     control_->set_name(identity_.communicator_id, {std::move(name), id});
@@ -69,7 +72,6 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] GlobalRank rank() const { return self_; }
   [[nodiscard]] const GroupMap& map() const { return placement_.map; }
   [[nodiscard]] const Placement& placement() const { return placement_; }
-  [[nodiscard]] uint64_t memory_bytes() { return engine_->memory_bytes(); }
   [[nodiscard]] const CommunicatorSettings& settings() const { return settings_; }
 
  private:
@@ -90,13 +92,8 @@ class Communicator final : private EngineOwner {
   [[nodiscard]] Result<std::unique_ptr<Communicator>> split_off(int32_t color, int32_t key);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);
-  [[nodiscard]] MemberExchange members() const;
-  void on_failure(const RunError& error) override;
-  void on_doubt(const MadeCall& call) override;
-  [[nodiscard]] std::optional<RailIndex> rail_to(GlobalRank peer) const override;
-  [[nodiscard]] Result<NextPart> make_next_part(const PartToCome& part) override;
-  void write_trace() const;
 
+  // In two parts: see counted_exchange.hpp.
   [[nodiscard]] Result<std::shared_ptr<Operation>> start_counted(const CollectiveCall& requested,
                                                                  bool background);
   // Writes call.device. A driver that fails ends the communicator: the other ranks would wait.
@@ -112,6 +109,7 @@ class Communicator final : private EngineOwner {
   const CallMaker maker_;
   std::shared_ptr<const JobKey> key_;
   CallDevice device_;  // before the engine, whose runs use its links
+  EngineUpcalls upcalls_;
   std::unique_ptr<Engine> engine_;
   std::optional<ScheduleCache> schedules_;  // from connect() on
   uint32_t splits_ = 0;

@@ -1,9 +1,66 @@
-// Calls become plans bound to memory: arguments are checked, an algorithm is chosen, its plan is
-// built (or found again), and the engine gets both.
+// A communicator in use. A start checks the arguments, chooses an algorithm, finds its plan, binds
+// the call to the device and gives it to the engine: none of these calls back.
+#include <spdlog/fmt/fmt.h>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
 #include "comm/communicator.hpp"
 #include "comm/counted_exchange.hpp"
 
 namespace ho {
+namespace {
+
+void write_trace(const std::string& path,
+                 const TraceBuffer& trace,
+                 GlobalRank rank,
+                 uint64_t job_id) {
+  const Status status = trace.append_to(path, rank.value(), job_id);
+  if (!status.ok()) {
+    log_error("{}: {}", env::kTrace.name, status.message());
+  }
+}
+
+}  // namespace
+
+void Communicator::close() {
+  if (control_ == nullptr) {
+    return;
+  }
+  if (engine_ != nullptr) {
+    // First of all: others may wait for operations that this rank will not enter, and requests of
+    // this rank for theirs.
+    control_->leave(identity_.communicator_id);
+    engine_->close();
+    if (!settings_.trace_path.empty()) {
+      write_trace(settings_.trace_path,
+                  engine_->trace(),
+                  identity_.ranks[self_.at()],
+                  control_->plane().job_id());
+    }
+  }
+  control_->remove(identity_.communicator_id);
+  control_.reset();
+}
+
+Communicator::~Communicator() {
+  close();
+}
+
+Status Communicator::abort(const std::string& reason) {
+  const GlobalRank world = identity_.ranks[self_.at()];
+  const Status why(
+      StatusCode::kAborted,
+      fmt::format("{}rank {} called abort: {}",
+                  identity_.id == 0 ? "" : fmt::format("communicator {}: ", identity_.id),
+                  world.value(),
+                  reason.empty() ? "no reason given" : reason));
+  engine_->fail(why);
+  control_->fail(identity_.communicator_id,
+                 {StatusCode::kAborted, world, std::nullopt, why.message()});
+  // What was split from it has ended on this rank too when this returns.
+  (void)control_->await_end(identity_.communicator_id, why);
+  return {};
+}
 
 Status Communicator::bind_to_device(const CollectiveCall& requested, Call& call) {
   if (device_.work() == nullptr) {
@@ -53,7 +110,6 @@ Result<std::shared_ptr<Operation>> Communicator::start(const CollectiveCall& req
   return engine_->submit({std::move(call), std::move(schedule), background, {}, *std::move(entry)});
 }
 
-// In two parts (counted_exchange.hpp): an all-gather of the rows of counts, then the data.
 Result<std::shared_ptr<Operation>> Communicator::start_counted(const CollectiveCall& requested,
                                                                bool background) {
   const uint32_t world = placement_.map.world_size();
@@ -98,8 +154,22 @@ Result<std::shared_ptr<Operation>> Communicator::start_counted(const CollectiveC
                           *std::move(entry)});
 }
 
-Result<NextPart> Communicator::make_next_part(const PartToCome& part) {
-  return part.data_part();
+Result<std::shared_ptr<Operation>> Communicator::start(const PointToPointCall& requested,
+                                                       bool background) {
+  const Transfer transfer = maker_.transfer(requested);
+  HORING_TRY(shape_.check(transfer));
+  const void* buffer = requested.sends ? requested.data : requested.into;
+  if (device_.work() != nullptr && requested.count > 0) {
+    HORING_ASSIGN(const bool on_device,
+                  device_.is_device_memory(transfer.name(), buffer, transfer.bytes()));
+    if (on_device) {
+      return Status(StatusCode::kUnsupported,
+                    transfer.name() +
+                        ": device memory; sends and receives move memory of the host, copy it "
+                        "there first");
+    }
+  }
+  return engine_->submit(transfer, background);
 }
 
 Status Communicator::finish(const std::shared_ptr<Operation>& operation) {

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "comm/communicator.hpp"
 #include "comm/join_job.hpp"
+#include "comm/member_exchange.hpp"
 #include "comm/place_ranks.hpp"
 #include "comm/split_choice.hpp"
 #include "comm/transports.hpp"
@@ -110,49 +111,17 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
       self_(self),
       shape_(self, placement_.map.world_size(), placement_.map.largest_group()),
       maker_(shape_, identity_.id, settings_.timeout),
-      device_(std::move(device)) {
+      device_(std::move(device)),
+      upcalls_(*control_, identity_, placement_, self_) {
   control_->expect(identity_);
-}
-
-void Communicator::close() {
-  if (control_ == nullptr) {
-    return;
-  }
-  if (engine_ != nullptr) {
-    // First of all: others may wait for operations that this rank will not enter, and requests of
-    // this rank for theirs.
-    control_->leave(identity_.communicator_id);
-    engine_->close();
-    write_trace();
-  }
-  control_->remove(identity_.communicator_id);
-  control_.reset();
-}
-
-Communicator::~Communicator() {
-  close();
-}
-
-void Communicator::write_trace() const {
-  if (!settings_.trace_path.empty()) {
-    const Status status = engine_->trace().append_to(
-        settings_.trace_path, identity_.ranks[self_.at()].value(), control_->plane().job_id());
-    if (!status.ok()) {
-      log_error("{}: {}", env::kTrace.name, status.message());
-    }
-  }
-}
-
-MemberExchange Communicator::members() const {
-  return {control_->plane(), identity_};
 }
 
 Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadline) {
   key_ = std::move(key);
   control_->used_id(identity_.id);
-  const MemberExchange exchange = members();
+  const MemberExchange members(control_->plane(), identity_);
   HORING_ASSIGN(Transports transports,
-                make_transports(exchange, placement_, settings_, self_, key_, deadline));
+                make_transports(members, placement_, settings_, self_, key_, deadline));
   HORING_TRY(device_.prepare(settings_, self_, *transports.shm));
   EngineOptions options;
   options.work = device_.work();
@@ -168,44 +137,10 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   options.communicator = identity_.id;
   HORING_ASSIGN(
       engine_,
-      Engine::create(options, std::move(transports.shm), std::move(transports.network), *this));
+      Engine::create(options, std::move(transports.shm), std::move(transports.network), upcalls_));
   schedules_.emplace(placement_, self_, identity_.id, device_, *engine_);
   // No rank starts an operation before all listen.
-  HORING_ASSIGN(const auto ready, exchange.gather_all("ready", {}, deadline));
-  return {};
-}
-
-void Communicator::on_failure(const RunError& error) {
-  FailureReport report;
-  report.code = error.status.code();
-  report.reporter = identity_.ranks[self_.at()];
-  if (error.peer && error.peer->at() < identity_.ranks.size()) {
-    report.peer = identity_.ranks[error.peer->at()];
-  }
-  report.text = identity_.id == 0
-                    ? error.status.message()
-                    : fmt::format("communicator {}: {}", identity_.id, error.status.message());
-  log_error("{}", report.text);
-  control_->fail(identity_.communicator_id, std::move(report));
-}
-
-void Communicator::on_doubt(const MadeCall& call) {
-  control_->ask(identity_.communicator_id, call);
-}
-
-Status Communicator::abort(const std::string& reason) {
-  const GlobalRank world = identity_.ranks[self_.at()];
-  const Status why(
-      StatusCode::kAborted,
-      fmt::format("{}rank {} called abort: {}",
-                  identity_.id == 0 ? "" : fmt::format("communicator {}: ", identity_.id),
-                  world.value(),
-                  reason.empty() ? "no reason given" : reason));
-  engine_->fail(why);
-  control_->fail(identity_.communicator_id,
-                 {StatusCode::kAborted, world, std::nullopt, why.message()});
-  // What was split from it has ended on this rank too when this returns.
-  (void)control_->await_end(identity_.communicator_id, why);
+  HORING_ASSIGN(const auto ready, members.gather_all("ready", {}, deadline));
   return {};
 }
 
@@ -223,8 +158,9 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
   const Deadline deadline = deadline_after(settings_.rendezvous_timeout);
   const std::string what = fmt::format("split {}", splits_);
   HORING_ASSIGN(const uint16_t proposal, control_->next_id());
+  const MemberExchange members(control_->plane(), identity_);
   HORING_ASSIGN(const auto blobs,
-                members().gather_all(what, encode(ColorKey{color, key, proposal}), deadline));
+                members.gather_all(what, encode(ColorKey{color, key, proposal}), deadline));
   HORING_ASSIGN(const SplitChoice choice, choose_split(what, blobs, color, self_));
   control_->used_id(choice.last_id);
   if (color < 0) {

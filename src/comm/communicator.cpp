@@ -1,10 +1,11 @@
 // A communicator in use. A start checks the arguments, chooses an algorithm, finds its plan, binds
 // the call to the device and gives it to the engine: none of these calls back.
+#include "comm/communicator.hpp"
+
 #include <spdlog/fmt/fmt.h>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
-#include "comm/communicator.hpp"
 #include "comm/counted_exchange.hpp"
 
 namespace ho {

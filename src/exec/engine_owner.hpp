@@ -1,8 +1,8 @@
-// What an engine tells its owner, the communicator, and asks of it: the only way up from src/exec.
+// What an engine tells its owner, a communicator, and asks of it: the only way up from src/exec.
 //
 // The failure path is a circle through it, and there is no other:
 //
-//   Engine --on_failure()--> owner (src/comm: Communicator, JobControl) --report--> coordinator
+//   Engine --on_failure()--> owner (src/comm: EngineUpcalls, JobControl) --report--> coordinator
 //   Engine::fail() on every rank <-- JobControl <--one failure decision-- (src/bootstrap)
 #pragma once
 

@@ -1,0 +1,101 @@
+// What a communicator's parts tell the other members, on a control plane that keeps it.
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "catch.hpp"
+#include "comm/engine_upcalls.hpp"
+#include "comm/join_job.hpp"
+#include "comm/member_exchange.hpp"
+#include "kept_plane.hpp"
+#include "must_have.hpp"
+
+namespace ho::test {
+namespace {
+
+// Ranks 5, 2, 0 and 3 of the job, in this order.
+JobControl::Identity split_of_four() {
+  return {99, 7, 3, {GlobalRank(5), GlobalRank(2), GlobalRank(0), GlobalRank(3)}};
+}
+
+// Two groups of two; the second has its ranks on two hosts.
+Placement two_groups() {
+  const std::vector<std::string> hosts{"a", "a", "b", "c"};
+  return {must_have(GroupMap::from_sizes({2, 2})),
+          hosts,
+          hosts,
+          std::vector<RailInterface>(4),
+          std::vector<uint64_t>(4),
+          0,
+          {},
+          {}};
+}
+
+}  // namespace
+
+TEST_CASE("members gather as ranks of the job, under a tag of their communicator") {
+  KeptPlane plane(2, 6);
+  const JobControl::Identity identity = split_of_four();
+  const MemberExchange members(plane, identity);
+  const std::array<std::byte, 1> mine{std::byte{8}};
+  const auto some = members.gather("some", mine, {GlobalRank(3), GlobalRank(1)}, Deadline::max());
+  REQUIRE(some.ok());
+  CHECK(some->size() == 2);
+  CHECK(members.gather_all("all", mine, Deadline::max()).ok());
+  REQUIRE(plane.gathers.size() == 2);
+  CHECK(plane.gathers[0].tag == JobControl::gather_tag("some", 3, 99));
+  CHECK(plane.gathers[0].members == std::vector{GlobalRank(3), GlobalRank(2)});
+  CHECK(plane.gathers[1].tag == JobControl::gather_tag("all", 3, 99));
+  CHECK(plane.gathers[1].members == identity.ranks);
+  CHECK(members.job_id() == 77);
+  CHECK(members.id() == 3);
+
+  plane.over = Status(StatusCode::kPeerLost, "rank 5 has gone");
+  CHECK(members.interrupted().message() == "rank 5 has gone");
+  CHECK(plane.over_tag == JobControl::gather_tag({}, 3, 99));
+}
+
+TEST_CASE("an engine's error is reported with the ranks of the job and the communicator's number") {
+  auto made = std::make_unique<KeptPlane>(2, 6);
+  KeptPlane& plane = *made;
+  JobControl control(std::move(made));
+  const JobControl::Identity identity = split_of_four();
+  const Placement placement = two_groups();
+  EngineUpcalls upcalls(control, identity, placement, GlobalRank(1));
+
+  upcalls.on_failure({Status(StatusCode::kConnection, "rail 0 is down"), GlobalRank(3)});
+  upcalls.on_failure({Status(StatusCode::kTimeout, "nobody came"), std::nullopt});
+  REQUIRE(plane.reports.size() == 2);
+  CHECK(plane.reports[0].code == StatusCode::kConnection);
+  CHECK(plane.reports[0].reporter == GlobalRank(2));
+  CHECK(plane.reports[0].peer == GlobalRank(3));
+  CHECK(plane.reports[0].text == "communicator 3: rail 0 is down");
+  CHECK(plane.reports[0].communicator == 99);
+  CHECK_FALSE(plane.reports[1].peer.has_value());
+}
+
+TEST_CASE("messages take shared memory inside a host, and else the rail of the lower rank") {
+  JobControl control(std::make_unique<KeptPlane>(0, 6));
+  const JobControl::Identity identity = split_of_four();
+  const Placement placement = two_groups();
+  const EngineUpcalls first(control, identity, placement, GlobalRank(0));
+  CHECK_FALSE(first.rail_to(GlobalRank(1)).has_value());
+  CHECK(first.rail_to(GlobalRank(3)) == RailIndex(0));
+  const EngineUpcalls last(control, identity, placement, GlobalRank(3));
+  CHECK(last.rail_to(GlobalRank(1)) == RailIndex(1));
+  CHECK(last.rail_to(GlobalRank(2)) == RailIndex(0));  // of its group, on another host
+}
+
+TEST_CASE("a rank's own error gives way to a reported cause that explains it") {
+  const Status own(StatusCode::kConnection, "own");
+  const Status late(StatusCode::kTimeout, "late");
+  CHECK(first_of(own, Status()).message() == "own");
+  CHECK(first_of(own, Status(StatusCode::kPeerLost, "said")).message() == "said");
+  CHECK(first_of(own, Status(StatusCode::kTimeout, "said")).message() == "own");
+  CHECK(first_of(late, Status(StatusCode::kTimeout, "said")).message() == "said");
+
+  CHECK(reported_as(own, "rank 2 made none").message() == "rank 2 made none: own");
+  CHECK(reported_as(late, "rank 2 made none").message() == "late");
+}
+
+}  // namespace ho::test

@@ -213,14 +213,6 @@ class Table {
 
 }  // namespace
 
-std::string known_as_text(const Strategy& strategy) {
-  std::string text;
-  for (const std::string_view name : known_as(strategy)) {
-    text += (text.empty() ? "" : ", ") + std::string(name);
-  }
-  return text;
-}
-
 std::string table_text(const Report& report) {
   const auto named = [](const StrategyFigures* figures, const char* mark) {
     return figures == nullptr ? "none" : letters(figures->strategy) + " (" + mark + ")";

@@ -8,7 +8,7 @@
 #include "base/status.hpp"
 #include "cost/memory.hpp"
 
-namespace paro::tool {
+namespace paro {
 
 struct ModelSpec {
   std::string text;  // as it was given
@@ -23,4 +23,4 @@ struct ModelSpec {
 // many of them, 1 unless given). A name may stand in front of a list that changes some of it.
 [[nodiscard]] ho::Result<ModelSpec> parse_model(std::string_view text);
 
-}  // namespace paro::tool
+}  // namespace paro

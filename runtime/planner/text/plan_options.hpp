@@ -1,17 +1,18 @@
-// The options of `paro plan`. Pure, but for reading a cluster file and for usage that is printed.
+// The options of `paro plan`, which are the keys of paro_plan() too. Pure, but for reading a
+// cluster file.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/status.hpp"
-#include "cli/paro/job/cluster_facts.hpp"
-#include "cli/paro/job/model_spec.hpp"
-#include "cli/subcommands/exit_status.hpp"
 #include "planner/price.hpp"
 #include "planner/request.hpp"
+#include "planner/text/cluster_facts.hpp"
+#include "planner/text/model_spec.hpp"
 
-namespace paro::tool {
+namespace paro {
 
 // Arguments as they were typed; nothing: not given.
 struct PlanTexts {
@@ -40,9 +41,21 @@ struct PlanTexts {
   Text watts;
   Text energy_price;
   bool no_overlap = false;
-  bool measure = false;
-  bool json = false;
+  bool measure = false;  // the cluster is measured; the program paro can
 };
+
+// An option that takes a value; of several the last one counts.
+struct PlanOption {
+  const char* group;
+  const char* name;  // "micro-batch"
+  const char* kind;  // what it takes: "N"
+  PlanTexts::Text PlanTexts::*text;
+  const char* help;
+};
+[[nodiscard]] std::span<const PlanOption> plan_options();
+inline constexpr const char* kNoOverlapHelp =
+    "nothing hides behind computation, as where collectives take the processors that compute: a "
+    "step is the sum of its parts";
 
 struct PlanOptions {
   ModelSpec model;
@@ -51,7 +64,6 @@ struct PlanOptions {
   PlannerRequest request;    // world, links and memory are set where `measure` is not
   std::optional<Prices> prices;
   bool measure = false;
-  bool json = false;
   // Of a step; 0: not known.
   [[nodiscard]] double tokens_per_rank() const {
     return double{1} * micro_batch * model.sequence * request.micro_batches;
@@ -60,7 +72,4 @@ struct PlanOptions {
 
 [[nodiscard]] ho::Result<PlanOptions> understand(const PlanTexts& texts);
 
-// argv[0] is the subcommand's name.
-[[nodiscard]] ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv);
-
-}  // namespace paro::tool
+}  // namespace paro

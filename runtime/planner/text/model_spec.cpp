@@ -1,4 +1,4 @@
-#include "cli/paro/job/model_spec.hpp"
+#include "planner/text/model_spec.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/quantity.hpp"
 
-namespace paro::tool {
+namespace paro {
 namespace {
 
 struct KnownModel {
@@ -119,4 +119,4 @@ ho::Result<ModelSpec> parse_model(std::string_view text) {
   return spec;
 }
 
-}  // namespace paro::tool
+}  // namespace paro

@@ -48,6 +48,7 @@ struct Messages {
   void leaves(uint32_t rank) {
     PeerLeaveNotice notice;
     notice.rank = GlobalRank(rank);
+    notice.name = "rank " + std::to_string(rank);
     notices.add(std::move(notice));
   }
 };

@@ -63,6 +63,7 @@ struct QueuesOfRank0 {
   void rank_1_leaves_after(uint32_t entered) {
     PeerLeaveNotice notice;
     notice.rank = GlobalRank(1U);
+    notice.name = "rank 1";
     notice.channels.at(0).entered = entered;
     notices.add(std::move(notice));
   }

@@ -1,50 +1,64 @@
 #include "cost/links.hpp"
 
-#include <algorithm>
-
 namespace paro {
 namespace {
 
-// What all but one of `ranks` parts are of the whole.
-double all_but_one(double ranks) {
-  return (ranks - 1) / ranks;
+ho::cost::Cluster cluster_of(const WorldShape& world, const Links& links) {
+  ho::cost::Level group;
+  group.name = "group";
+  group.size = world.group_size;
+  group.rate = links.intra_bytes_per_s;
+  group.latency_s = links.intra_latency_s;
+  ho::cost::Level groups;
+  groups.name = "world";
+  groups.size = world.group_count;
+  groups.rate = links.inter_bytes_per_s;
+  groups.nics = links.nics_per_group;
+  groups.latency_s = links.inter_latency_s;
+  return {group, groups};
 }
 
-// What flat rings carry over a group's boundary.
-double boundary_bytes_per_s(const WorldShape& world, const Links& links) {
-  const double rings = links.world == WorldAlgorithm::kMultiRing
-                           ? std::clamp<double>(links.nics_per_group, 1, world.group_size)
-                           : 1;
-  return rings * links.inter_bytes_per_s;
+ho::cost::Algorithm algorithm_of(WorldAlgorithm algorithm) {
+  switch (algorithm) {
+    case WorldAlgorithm::kRing:
+      return ho::cost::Algorithm::kRing;
+    case WorldAlgorithm::kMultiRing:
+      return ho::cost::Algorithm::kMultiRing;
+    case WorldAlgorithm::kHoRing:
+      break;
+  }
+  return ho::cost::Algorithm::kHoRing;
 }
 
 }  // namespace
 
-double intra_seconds(double bytes, const WorldShape& world, const Links& links) {
-  return all_but_one(world.group_size) * bytes / links.intra_bytes_per_s;
+CollectiveSeconds::CollectiveSeconds(const WorldShape& world, const Links& links)
+    : links_(links), cluster_(cluster_of(world, links)), all_(ho::cost::all_ranks(cluster_)) {
+  group_ = all_;
+  group_[1] = 1;
+  rail_ = all_;
+  rail_[0] = 1;
 }
 
-double inter_seconds(double bytes, const WorldShape& world, const Links& links) {
-  const double nics_per_rank = std::min(links.nics_per_group / world.group_size, 1.0);
-  return all_but_one(world.group_count) * bytes / (links.inter_bytes_per_s * nics_per_rank);
+ho::cost::Call CollectiveSeconds::call(ho::Collective collective, double bytes) const {
+  return {collective, algorithm_of(links_.world), bytes};
 }
 
-double world_seconds(double bytes, const WorldShape& world, const Links& links) {
-  if (world.group_count == 1) {
-    return intra_seconds(bytes, world, links);
-  }
-  if (links.world != WorldAlgorithm::kHoRing) {
-    return all_but_one(world.ranks()) * bytes /
-           (rings_wait_inside(world, links) ? links.intra_bytes_per_s
-                                            : boundary_bytes_per_s(world, links));
-  }
-  const double inter = inter_seconds(bytes / world.group_size, world, links);
-  const double intra_block = intra_seconds(bytes / world.group_count, world, links);
-  return std::max(inter, intra_block * world.group_count) + intra_block;
+double CollectiveSeconds::intra(ho::Collective collective, double bytes) const {
+  return links_.intra_call_s + seconds_of(cluster_, group_, call(collective, bytes));
 }
 
-bool rings_wait_inside(const WorldShape& world, const Links& links) {
-  return world.group_size > 1 && links.intra_bytes_per_s < boundary_bytes_per_s(world, links);
+double CollectiveSeconds::inter(ho::Collective collective, double bytes) const {
+  return links_.inter_call_s + seconds_of(cluster_, rail_, call(collective, bytes));
+}
+
+double CollectiveSeconds::world(ho::Collective collective, double bytes) const {
+  return links_.world_call_s + seconds_of(cluster_, all_, call(collective, bytes));
+}
+
+bool CollectiveSeconds::world_waits_inside() const {
+  const auto work = work_of(cluster_, all_, call(ho::Collective::kAllGather, 1));
+  return slowest_level(cluster_, all_, work) == 0;
 }
 
 }  // namespace paro

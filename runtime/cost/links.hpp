@@ -1,21 +1,15 @@
-// Seconds of one collective, by the links it uses. Pure.
+// Seconds of one collective, by the links it uses: groups as two levels of src/cost. Pure.
 //
 // Three kinds: intra is a group's own, over its links at B' per rank; inter joins the ranks that
-// own the same part in every group, m of them at once over the group's NICs; world joins all ranks.
-// A group has k NICs of B each. An inter collective has min(k/m, 1) of a NIC per rank. A world
-// collective as a flat ring crosses each group boundary on one NIC at B; as a flat ring for every
-// NIC, which is what NCCL does, on min(k, m) of them. As HO-Ring it uses as many, and the intra
-// stage runs at the same time: what remains after the slower of the two is one intra block of a
-// group.
-//
-// V bytes in all, r ranks: an all-gather or reduce-scatter takes (r-1)/r V over the rate, an
-// all-reduce twice that.
+// own the same part in every group, m of them at once over the group's k NICs of B each; world
+// joins all ranks.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string_view>
 
+#include "cost/collective.hpp"
 #include "cost/memory.hpp"
 
 namespace paro {
@@ -32,20 +26,35 @@ struct Links {
   double inter_bytes_per_s = 0;  // B, per NIC
   double nics_per_group = 1;     // k
   WorldAlgorithm world = WorldAlgorithm::kHoRing;
-  // What a collective takes beside its bytes, an all-reduce too: starting it, and its latencies.
+  // What a collective takes beside its bytes and steps, an all-reduce too.
   double intra_call_s = 0;
   double inter_call_s = 0;
   double world_call_s = 0;
+  // Of each step.
+  double intra_latency_s = 0;
+  double inter_latency_s = 0;
 };
 
-// Seconds that the bytes of an all-gather or reduce-scatter take, `bytes` in all; those of an
-// all-reduce take twice as long.
-[[nodiscard]] double intra_seconds(double bytes, const WorldShape& world, const Links& links);
-// `bytes`: of one rank's part, in all groups the same part.
-[[nodiscard]] double inter_seconds(double bytes, const WorldShape& world, const Links& links);
-[[nodiscard]] double world_seconds(double bytes, const WorldShape& world, const Links& links);
+class CollectiveSeconds {
+ public:
+  CollectiveSeconds(const WorldShape& world, const Links& links);
 
-// Whether flat rings, one or several, are slower inside groups than between them.
-[[nodiscard]] bool rings_wait_inside(const WorldShape& world, const Links& links);
+  // `bytes` in all, of all ranks that take part.
+  [[nodiscard]] double intra(ho::Collective collective, double bytes) const;
+  // `bytes`: of one rank's part, in all groups the same part.
+  [[nodiscard]] double inter(ho::Collective collective, double bytes) const;
+  [[nodiscard]] double world(ho::Collective collective, double bytes) const;
+  // Whether a collective over all ranks is slower inside groups than between them.
+  [[nodiscard]] bool world_waits_inside() const;
+
+ private:
+  [[nodiscard]] ho::cost::Call call(ho::Collective collective, double bytes) const;
+
+  Links links_;
+  ho::cost::Cluster cluster_;
+  ho::cost::Members group_;  // ranks of one
+  ho::cost::Members rail_;   // one of each group
+  ho::cost::Members all_;
+};
 
 }  // namespace paro

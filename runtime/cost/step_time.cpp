@@ -6,41 +6,41 @@
 namespace paro {
 namespace {
 
+using ho::Collective;
+
 class Terms {
  public:
-  Terms(const WorldShape& world, const Links& links) : world_(world), links_(links) {}
+  Terms(const WorldShape& world, const Links& links, double pieces)
+      : group_size_(world.group_size), pieces_(pieces), seconds_(world, links) {}
 
   // Bringing `bytes` together at a scope, or spreading sums of them over it.
-  [[nodiscard]] double at_scope(Scope scope, double bytes) const {
+  [[nodiscard]] double at_scope(Scope scope, Collective collective, double bytes) const {
     switch (scope) {
       case Scope::kReplicated:
         return 0;
       case Scope::kGroup:
-        return intra_seconds(bytes, world_, links_);
+        return intra(collective, bytes);
       case Scope::kWorld:
         break;
     }
-    return world_seconds(bytes, world_, links_);
-  }
-
-  // One rank's part of a group's copy, reduced or gathered between groups.
-  [[nodiscard]] double between_groups(double bytes) const {
-    return inter_seconds(bytes / world_.group_size, world_, links_);
+    return world(collective, bytes);
   }
 
   [[nodiscard]] double sync_g(Scope from, Scope to, double bytes) const {
     if (from == Scope::kReplicated) {
       switch (to) {
         case Scope::kReplicated:
-          return 2 * world_seconds(bytes, world_, links_);
+          return world(Collective::kAllReduce, bytes);
         case Scope::kGroup:
-          return intra_seconds(bytes, world_, links_) + 2 * between_groups(bytes);
+          return intra(Collective::kReduceScatter, bytes) +
+                 between_groups(Collective::kAllReduce, bytes);
         case Scope::kWorld:
-          return world_seconds(bytes, world_, links_);
+          return world(Collective::kReduceScatter, bytes);
       }
     }
     if (from == Scope::kGroup) {
-      return (to == Scope::kGroup ? 2 : 1) * between_groups(bytes);
+      return between_groups(
+          to == Scope::kGroup ? Collective::kAllReduce : Collective::kReduceScatter, bytes);
     }
     return 0;
   }
@@ -49,12 +49,25 @@ class Terms {
     if (from == to) {
       return 0;
     }
-    return to == Scope::kGroup ? between_groups(bytes) : at_scope(from, bytes);
+    return to == Scope::kGroup ? between_groups(Collective::kAllGather, bytes)
+                               : at_scope(from, Collective::kAllGather, bytes);
   }
 
  private:
-  const WorldShape& world_;
-  const Links& links_;
+  [[nodiscard]] double intra(Collective collective, double bytes) const {
+    return pieces_ * seconds_.intra(collective, bytes / pieces_);
+  }
+  // One rank's part of a group's copy, reduced or gathered between groups.
+  [[nodiscard]] double between_groups(Collective collective, double bytes) const {
+    return pieces_ * seconds_.inter(collective, bytes / pieces_ / group_size_);
+  }
+  [[nodiscard]] double world(Collective collective, double bytes) const {
+    return pieces_ * seconds_.world(collective, bytes / pieces_);
+  }
+
+  double group_size_;
+  double pieces_;
+  CollectiveSeconds seconds_;
 };
 
 }  // namespace
@@ -63,14 +76,15 @@ StepSeconds step_seconds(const Strategy& strategy,
                          const ModelSize& model,
                          const BytesPerParameter& bytes,
                          const WorldShape& world,
-                         const Links& links) {
-  const Terms terms(world, links);
+                         const Links& links,
+                         double pieces) {
+  const Terms terms(world, links, pieces);
   const double gathered = bytes.parameter * (model.parameters + model.shared);
   const double reduced = bytes.gradient * (model.trainable + model.shared_trainable);
   const double gradients = bytes.gradient * model.trainable;
   StepSeconds seconds;
-  seconds.parameters = 2 * terms.at_scope(strategy.parameters, gathered);
-  seconds.gradients = terms.at_scope(strategy.gradients, reduced);
+  seconds.parameters = 2 * terms.at_scope(strategy.parameters, Collective::kAllGather, gathered);
+  seconds.gradients = terms.at_scope(strategy.gradients, Collective::kReduceScatter, reduced);
   seconds.sync_g = terms.sync_g(strategy.gradients, strategy.optimizer, gradients);
   seconds.sync_p =
       terms.sync_p(strategy.optimizer, strategy.parameters, bytes.parameter * model.trainable);

@@ -28,11 +28,13 @@ struct StepSeconds {
   }
 };
 
+// Each term moves in so many collectives, one a unit of the model.
 [[nodiscard]] StepSeconds step_seconds(const Strategy& strategy,
                                        const ModelSize& model,
                                        const BytesPerParameter& bytes,
                                        const WorldShape& world,
-                                       const Links& links);
+                                       const Links& links,
+                                       double pieces = 1);
 
 // The paper's T: the longer of communication and computation.
 [[nodiscard]] double paper_step_seconds(double communication_s, double computation_s);

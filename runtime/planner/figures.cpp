@@ -17,19 +17,6 @@ using Link = ActionCost::Link;
 constexpr uint64_t kMaxActions = uint64_t{1} << 16U;
 constexpr uint64_t kActionsPerUnit = 7;  // at most, in a micro-batch; fewer than that in the end
 
-// What no collective uses may be 0; rates must not be.
-Links usable(const PlannerRequest& request) {
-  Links links = request.links;
-  if (request.world.group_size == 1) {
-    links.intra_bytes_per_s = std::max(links.intra_bytes_per_s, 1.0);
-  }
-  if (request.world.group_count == 1) {
-    links.inter_bytes_per_s = std::max(links.inter_bytes_per_s, 1.0);
-    links.nics_per_group = std::max(links.nics_per_group, 1.0);
-  }
-  return links;
-}
-
 // The request's model as units: one that others share, where there is one, the layers, and those
 // that share it.
 class Units {
@@ -80,7 +67,8 @@ class ActionCosts {
   // Collectives on links of the kind `free` take no time.
   ActionCosts(const Strategy& strategy, const PlannerRequest& request, Link free)
       : request_(request),
-        links_(usable(request)),
+        seconds_(request.world, request.links),
+        world_link_(seconds_.world_waits_inside() ? Link::kIntra : Link::kInter),
         free_(free),
         units_(request),
         parameter_s_(request.compute_s / request.micro_batches /
@@ -98,12 +86,13 @@ class ActionCosts {
       case Act::kAgree:  // a few bytes
         return {};
       case Act::kGather:
+        return collective(action, ho::Collective::kAllGather);
       case Act::kReduceScatter:
-        return collective(action.domain, bytes_of(action));
+        return collective(action, ho::Collective::kReduceScatter);
       case Act::kAllReduce:
         break;
     }
-    return collective(action.domain, 2 * bytes_of(action));
+    return collective(action, ho::Collective::kAllReduce);
   }
 
  private:
@@ -136,40 +125,28 @@ class ActionCosts {
     return trained;
   }
 
-  [[nodiscard]] ActionCost collective(Domain domain, double bytes) const {
-    const WorldShape& world = request_.world;
-    switch (domain) {
+  [[nodiscard]] ActionCost collective(const Action& action, ho::Collective collective) const {
+    const double bytes = bytes_of(action);
+    switch (action.domain) {
       case Domain::kIntra:
-        return on(Link::kIntra, links_.intra_call_s + intra_seconds(bytes, world, links_));
+        return on(Link::kIntra, seconds_.intra(collective, bytes));
       case Domain::kInter:
-        return on(Link::kInter,
-                  links_.inter_call_s + inter_seconds(bytes / world.group_size, world, links_));
+        return on(Link::kInter, seconds_.inter(collective, bytes / request_.world.group_size));
       case Domain::kWorld:
         break;
     }
-    return on(world_link(), links_.world_call_s + world_seconds(bytes, world, links_));
+    return on(world_link_, seconds_.world(collective, bytes));
   }
 
   [[nodiscard]] ActionCost on(Link link, double seconds) const {
     return {link == free_ ? 0 : seconds, link};
   }
 
-  // The link that a world collective is slow on. HO-Ring keeps the other one busy too, but not for
-  // as long, which this leaves out.
-  [[nodiscard]] Link world_link() const {
-    const WorldShape& world = request_.world;
-    if (world.group_count == 1) {
-      return Link::kIntra;
-    }
-    if (links_.world != WorldAlgorithm::kHoRing) {
-      return rings_wait_inside(world, links_) ? Link::kIntra : Link::kInter;
-    }
-    const double inter_s = inter_seconds(1.0 / world.group_size, world, links_);
-    return intra_seconds(1, world, links_) > inter_s ? Link::kIntra : Link::kInter;
-  }
-
   const PlannerRequest& request_;
-  Links links_;
+  CollectiveSeconds seconds_;
+  // That a world collective is slow on. HO-Ring keeps the other one busy too, but not for as long,
+  // which this leaves out.
+  Link world_link_;
   Link free_;
   Units units_;
   double parameter_s_;  // forward and backward pass of a parameter
@@ -351,7 +328,12 @@ ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRe
     figures.missing_bytes = std::max(figures.memory.total() - request.memory_bytes, 0.0);
   }
   StepTime& time = figures.time;
-  time.terms = step_seconds(strategy, request.model, request.bytes, request.world, usable(request));
+  time.terms = step_seconds(strategy,
+                            request.model,
+                            request.bytes,
+                            request.world,
+                            request.links,
+                            double{1} * unit_count(request));
   time.communication_s = time.terms.communication(request.micro_batches);
   time.paper_step_s = paper_step_seconds(time.communication_s, request.compute_s);
   time.indicator = throughput_indicator(time.paper_step_s);

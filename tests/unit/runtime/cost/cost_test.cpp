@@ -1,5 +1,6 @@
 // The method's published and derived figures.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "cost/step_time.hpp"
 #include "method_figures.hpp"
 
+using ho::Collective;
+using paro::CollectiveSeconds;
 using paro::Links;
 using paro::ModelSize;
 using paro::parse_strategy;
@@ -117,38 +120,66 @@ TEST_CASE("HO-Ring uses every NIC; with one it saves what a flat ring pushes too
   const Links eight{2000 * kGigabit, 80 * kGigabit, 8, WorldAlgorithm::kHoRing};
   const Links one{2000 * kGigabit, 80 * kGigabit, 1, WorldAlgorithm::kHoRing};
   const double bytes = 14e9;
-  const double ring = paro::world_seconds(bytes, kWorld, kNicPerRank);
+  const double ring = CollectiveSeconds(kWorld, kNicPerRank).world(Collective::kAllGather, bytes);
   CHECK(ring == Approx(31.0 / 32 * bytes / 10e9));
   const double intra_block = 7.0 / 8 * bytes / 4 / 250e9;
-  CHECK(paro::world_seconds(bytes, kWorld, eight) == Approx(0.75 * bytes / 8 / 10e9 + intra_block));
-  CHECK(paro::world_seconds(bytes, kWorld, one) == Approx(0.75 * bytes / 10e9 + intra_block));
+  CHECK(CollectiveSeconds(kWorld, eight).world(Collective::kAllGather, bytes) ==
+        Approx(0.75 * bytes / 8 / 10e9 + intra_block));
+  CHECK(CollectiveSeconds(kWorld, one).world(Collective::kAllGather, bytes) ==
+        Approx(0.75 * bytes / 10e9 + intra_block));
 }
 
 TEST_CASE("there are as many flat rings as NICs that ranks of a group can have") {
   const double bytes = 14e9;
   const auto seconds = [&](double nics, double intra_bytes_per_s) {
     const Links links{intra_bytes_per_s, 80 * kGigabit, nics, WorldAlgorithm::kMultiRing};
-    return paro::world_seconds(bytes, kWorld, links);
+    return CollectiveSeconds(kWorld, links).world(Collective::kAllGather, bytes);
   };
   const double carried = 31.0 / 32 * bytes;
-  CHECK(seconds(1, 2000 * kGigabit) == Approx(paro::world_seconds(bytes, kWorld, kNicPerRank)));
+  CHECK(seconds(1, 2000 * kGigabit) ==
+        Approx(CollectiveSeconds(kWorld, kNicPerRank).world(Collective::kAllGather, bytes)));
   CHECK(seconds(4, 2000 * kGigabit) == Approx(carried / (4 * 10e9)));
   CHECK(seconds(16, 2000 * kGigabit) == Approx(carried / (8 * 10e9)));
-  CHECK(seconds(8, 400 * kGigabit) == Approx(carried / 50e9));
+  // Each rank sends one ring's bytes to another group, the others' inside.
+  CHECK(seconds(8, 400 * kGigabit) == Approx(7.0 / 8 * carried / 50e9));
 }
 
 TEST_CASE("worlds of one group and groups of one rank use one kind of link only") {
-  CHECK(paro::inter_seconds(1e9, {1, 8}, kNicPerRank) == 0);
-  CHECK(paro::intra_seconds(1e9, {4, 1}, kNicPerRank) == 0);
-  CHECK(paro::world_seconds(1e9, {1, 8}, kNicPerRank) ==
-        Approx(paro::intra_seconds(1e9, {1, 8}, kNicPerRank)));
+  CHECK(CollectiveSeconds({1, 8}, kNicPerRank).inter(Collective::kAllGather, 1e9) == 0);
+  CHECK(CollectiveSeconds({4, 1}, kNicPerRank).intra(Collective::kAllGather, 1e9) == 0);
+  CHECK(CollectiveSeconds({1, 8}, kNicPerRank).world(Collective::kAllGather, 1e9) ==
+        Approx(CollectiveSeconds({1, 8}, kNicPerRank).intra(Collective::kAllGather, 1e9)));
   for (const auto algorithm :
        {WorldAlgorithm::kRing, WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
     Links links = kNicPerRank;
     links.world = algorithm;
-    CHECK(paro::world_seconds(1e9, {4, 1}, links) == Approx(0.75 * 1e9 / 10e9));
-    CHECK(paro::world_seconds(1e9, {1, 1}, links) == 0);
+    CHECK(CollectiveSeconds({4, 1}, links).world(Collective::kAllGather, 1e9) ==
+          Approx(0.75 * 1e9 / 10e9));
+    CHECK(CollectiveSeconds({1, 1}, links).world(Collective::kAllGather, 1e9) == 0);
   }
+}
+
+TEST_CASE("calls and steps take their time beside the bytes, all-reduces once") {
+  Links links{2000 * kGigabit, 80 * kGigabit, 8, WorldAlgorithm::kHoRing};
+  const auto seconds = [&](Collective collective) {
+    const CollectiveSeconds made(kWorld, links);
+    return std::array{
+        made.intra(collective, 1e9), made.inter(collective, 1e9), made.world(collective, 1e9)};
+  };
+  const auto bytes_only = seconds(Collective::kAllReduce);
+  links.intra_call_s = 0.1;
+  links.inter_call_s = 0.2;
+  links.world_call_s = 0.3;
+  links.intra_latency_s = 10;
+  links.inter_latency_s = 100;
+  const auto with_latency = seconds(Collective::kAllReduce);
+  // Two passes: one message inside a group, three between four groups.
+  CHECK(with_latency[0] - bytes_only[0] == Approx(0.1 + 2 * 10));
+  CHECK(with_latency[1] - bytes_only[1] == Approx(0.2 + 6 * 100));
+  CHECK(with_latency[2] - bytes_only[2] == Approx(0.3 + 2 * 10 + 6 * 100));
+  links.world = WorldAlgorithm::kMultiRing;
+  const auto rings = seconds(Collective::kAllGather);
+  CHECK(rings[0] == Approx(0.1 + 7 * 10 + 7.0 / 8 * 1e9 / 250e9));
 }
 
 TEST_CASE("the paper's T and indicator follow their formulas") {

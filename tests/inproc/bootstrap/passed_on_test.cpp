@@ -18,12 +18,12 @@ constexpr Deadline kNow{std::chrono::seconds(100)};
 constexpr Deadline kLater = kNow + std::chrono::seconds(1);
 
 // Four ranks, and what is passed on between them.
-struct Told {
+struct Passing {
   PeerEnds peers{kMembers};
   CommunicatorFailures failures{{"rank 0", "rank 1", "rank 2", "rank 3"}};
   PassedOn passed_on{peers.connections, failures};
 
-  Told() {
+  Passing() {
     for (uint32_t rank = 0; rank < kMembers; ++rank) {
       (void)must_have(failures.join(rank, {kWorld, kWholeJob, kMembers}));
     }
@@ -63,82 +63,82 @@ struct Told {
 }  // namespace
 
 TEST_CASE("a leave notice waits a moment, and goes to the members that are left") {
-  Told told;
-  LeaveNotice leaves = Told::notice(1, kPair);
+  Passing job;
+  LeaveNotice leaves = Passing::notice(1, kPair);
   leaves.members = {GlobalRank(1), GlobalRank(3), GlobalRank(77)};  // one that there is not
-  CHECK(told.passed_on.next_deadline() == Deadline::max());
-  told.passed_on.leave(leaves, kNow);
-  CHECK(told.passed_on.next_deadline() > kNow);
-  CHECK(told.passed_on.next_deadline() < kLater);
-  told.passed_on.send_leave_notices(kNow);
-  CHECK(told.notices() == "0 0 0 0");
-  told.passed_on.send_leave_notices(kLater);
-  CHECK(told.notices() == "0 0 0 1");
-  CHECK(told.passed_on.next_deadline() == Deadline::max());
+  CHECK(job.passed_on.next_deadline() == Deadline::max());
+  job.passed_on.leave(leaves, kNow);
+  CHECK(job.passed_on.next_deadline() > kNow);
+  CHECK(job.passed_on.next_deadline() < kLater);
+  job.passed_on.send_leave_notices(kNow);
+  CHECK(job.notices() == "0 0 0 0");
+  job.passed_on.send_leave_notices(kLater);
+  CHECK(job.notices() == "0 0 0 1");
+  CHECK(job.passed_on.next_deadline() == Deadline::max());
 
-  told.passed_on.leave(leaves, kLater);  // it says so twice
-  CHECK(told.passed_on.next_deadline() == Deadline::max());
+  job.passed_on.leave(leaves, kLater);  // it says so twice
+  CHECK(job.passed_on.next_deadline() == Deadline::max());
 }
 
 TEST_CASE("a notice without members goes to all, and to nobody who is through with it") {
-  Told told;
-  told.passed_on.leave(Told::notice(2, kWorld), kNow);
-  told.peers.connections.drop(0);
-  told.passed_on.send_leave_notices(kLater);
-  CHECK(told.peers.types_at(1) == std::vector{wire::Type::kLeaveNotice});
-  CHECK(told.peers.types_at(2).empty());
-  CHECK(told.peers.types_at(3) == std::vector{wire::Type::kLeaveNotice});
+  Passing job;
+  job.passed_on.leave(Passing::notice(2, kWorld), kNow);
+  job.peers.connections.drop(0);
+  job.passed_on.send_leave_notices(kLater);
+  CHECK(job.peers.types_at(1) == std::vector{wire::Type::kLeaveNotice});
+  CHECK(job.peers.types_at(2).empty());
+  CHECK(job.peers.types_at(3) == std::vector{wire::Type::kLeaveNotice});
 
-  LeaveNotice leaves = Told::notice(1, kPair);
+  LeaveNotice leaves = Passing::notice(1, kPair);
   leaves.members = {GlobalRank(1), GlobalRank(3)};
-  told.passed_on.leave(leaves, kNow);
-  told.failures.release(3, kPair);
-  told.passed_on.send_leave_notices(kLater);
-  CHECK(told.peers.types_at(3).empty());
+  job.passed_on.leave(leaves, kNow);
+  job.failures.release(3, kPair);
+  job.passed_on.send_leave_notices(kLater);
+  CHECK(job.peers.types_at(3).empty());
 }
 
-TEST_CASE("each rank is told of its own messages with the rank that leaves, and of no others") {
-  Told told;
-  LeaveNotice leaves = Told::notice(0, kWorld);
+TEST_CASE("each rank is job of its own messages with the rank that leaves, and of no others") {
+  Passing job;
+  LeaveNotice leaves = Passing::notice(0, kWorld);
   leaves.pairs = {{GlobalRank(1), 5, 6}};
-  told.passed_on.leave(leaves, kNow);
-  told.passed_on.send_leave_notices(kLater);
-  const auto with_pair = told.peers.messages_at(1);
+  job.passed_on.leave(leaves, kNow);
+  job.passed_on.send_leave_notices(kLater);
+  const auto with_pair = job.peers.messages_at(1);
   REQUIRE(with_pair.size() == 1);
   const LeaveNotice first = must_have(wire::decode<LeaveNotice>(with_pair[0].body));
   REQUIRE(first.pairs.size() == 1);
   CHECK(first.pairs[0].sent == 5);
   CHECK(first.pairs[0].received == 6);
   CHECK(first.members.empty());
-  const auto without = told.peers.messages_at(2);
+  const auto without = job.peers.messages_at(2);
   REQUIRE(without.size() == 1);
   CHECK(must_have(wire::decode<LeaveNotice>(without[0].body)).pairs.empty());
 }
 
 TEST_CASE("where a failure is being decided nobody hears who left because of it") {
-  Told told;
-  LeaveNotice leaves = Told::notice(1, kPair);
+  Passing job;
+  LeaveNotice leaves = Passing::notice(1, kPair);
   leaves.members = {GlobalRank(1), GlobalRank(3)};
-  told.passed_on.leave(leaves, kNow);
-  told.failures.report(
+  job.passed_on.leave(leaves, kNow);
+  job.failures.report(
       {StatusCode::kConnection, GlobalRank(3), std::nullopt, "rail 0 is down", kPair}, kNow);
-  told.passed_on.send_leave_notices(kLater);
-  CHECK(told.notices() == "0 0 0 0");
-  told.ask(3, std::byte{1});
-  CHECK(told.questions() == "0 0 0 0");
+  job.passed_on.send_leave_notices(kLater);
+  CHECK(job.notices() == "0 0 0 0");
+  job.ask(3, std::byte{1});
+  CHECK(job.questions() == "0 0 0 0");
 }
 
 TEST_CASE("of ranks that wait in one call the first alone asks the other members") {
-  Told told;
-  told.ask(3, std::byte{1});
-  CHECK(told.questions() == "0 1 0 0");
-  told.ask(1, std::byte{1});
-  CHECK(told.questions() == "0 0 0 0");
-  told.ask(1, std::byte{2});
-  told.ask(3, std::byte{1});  // again
-  CHECK(told.questions() == "0 1 0 1");
-  told.ask(2, std::byte{3});  // of a communicator that it is not in
-  CHECK(told.questions() == "0 0 0 0");
+  Passing job;
+  job.ask(3, std::byte{1});
+  CHECK(job.questions() == "0 1 0 0");
+  job.ask(1, std::byte{1});
+  CHECK(job.questions() == "0 0 0 0");
+  job.ask(1, std::byte{2});
+  job.ask(3, std::byte{1});  // again
+  CHECK(job.questions() == "0 1 0 1");
+  job.ask(2, std::byte{3});  // of a communicator that it is not in
+  CHECK(job.questions() == "0 0 0 0");
 }
 
 }  // namespace ho::test

@@ -21,7 +21,7 @@ struct Entry {
   PeerConnections connections;
   int ended = 0;
   std::unique_ptr<ControlConnection> own;  // where rank 0 reads
-  RendezvousAcceptor acceptor;  // last: it is made from the above
+  RendezvousAcceptor acceptor;             // last: it is made from the above
 
   explicit Entry(uint32_t world_size)
       : connections(epoll.get(), world_size),

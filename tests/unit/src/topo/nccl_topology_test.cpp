@@ -124,12 +124,13 @@ TEST_CASE("what is wrong in one of NCCL's files is named with its line and as wh
             "line 5: <pci> has the busid '0001:00'"));
   CHECK(has(topology_fault(replaced(file, "0000000f", "xyz")),
             "line 3: <cpu> has no valid numaid and affinity"));
-  CHECK(
-      has(topology_fault(replaced(file, "numaid=\"1\"", "numaid=\"-2\"")), "line 9: <cpu> has no valid"));
+  CHECK(has(topology_fault(replaced(file, "numaid=\"1\"", "numaid=\"-2\"")),
+            "line 9: <cpu> has no valid"));
   CHECK(has(topology_fault(replaced(file, "numaid=\"1\"", "host_hash=\"2\" numaid=\"1\"")),
             "line 9: <cpu> is of another host"));
   CHECK(has(topology_fault(file.substr(0, file.size() / 2)), "one of NCCL's: "));
   CHECK(has(topology_fault(replaced(kOfDump, "speed=\"400000\"", "speed=\"fast\"")),
             "line 11: <net> has no name"));
-  CHECK(has(topology_fault("<graphs version=\"1\"/>"), "is NCCL's file of graphs (NCCL_GRAPH_FILE)"));
+  CHECK(
+      has(topology_fault("<graphs version=\"1\"/>"), "is NCCL's file of graphs (NCCL_GRAPH_FILE)"));
 }

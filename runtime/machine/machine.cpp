@@ -205,16 +205,18 @@ ho::Result<double> peak_flops(const Gpu& gpu, Precision precision) {
 }
 
 // From tables where nothing or little is communicated, attention counted as its kernels compute it.
-// A100: MPT 1B and 3B on 8 GPUs reach 0.54, and 22B of arXiv 2205.05198 with tensor parallelism
-// 0.44. H100: MPT 1B to 13B on 8 and 16 GPUs 0.38 to 0.44, with full recomputation 0.55; Llama 8B
-// of torchtitan, compiled, 0.37 of what it executes. Those of others are what is usual for a first
-// guess.
+// A100: MPT 1B and 3B on 8 GPUs reach 0.54. H100: MPT 1B to 13B on 8 and 16 GPUs 0.38 to 0.44, with
+// full recomputation 0.55; Llama 8B of torchtitan, compiled, 0.37 of what it executes. Those of
+// others are what is usual for a first guess.
 double efficiency(const Gpu& gpu, Precision precision, bool full_recompute) {
   if (precision == Precision::kFp32 || precision == Precision::kTf32) {
     return 0.5;
   }
   if (begins(gpu.name, {"v100", "mi300x"})) {
     return 0.35;
+  }
+  if (begins(gpu.name, {"a100", "a800"})) {
+    return 0.55;
   }
   if (begins(gpu.name, {"h100", "h200", "h800", "b200", "gb200"})) {
     const double share = full_recompute ? 0.5 : 0.42;

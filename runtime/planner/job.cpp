@@ -141,7 +141,7 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
 
 }  // namespace
 
-ho::Result<Batch> apply(const Job& job, PlannerRequest& request) {
+ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   const WorldShape nodes = request.world;
   const Precision precision = job.precision.value_or(usual_precision(job));
   const double sequence = sequence_of(job, request);
@@ -183,7 +183,11 @@ ho::Result<Batch> apply(const Job& job, PlannerRequest& request) {
     request.assumed.push_back(fmt::format("{} of memory for the context, NCCL and fragments",
                                           ho::bytes_text(request.reserve_bytes)));
   }
-  return batch;
+  return JobSteps{
+      batch,
+      sequence,
+      bubble,
+      traffic_of(job.sizes, job.model, nodes, sequence, batch.micro_batch, job.recompute)};
 }
 
 }  // namespace paro

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/status.hpp"
 #include "machine/machine.hpp"
@@ -36,13 +37,19 @@ struct Job {
   std::optional<uint32_t> accumulation;  // micro-batches
   // Numbers instead of what would be derived.
   std::optional<double> compute_s;
-  std::optional<double> activation_bytes;
-  bool bytes_reported = false;  // the request's bytes of a parameter stay
+  std::optional<double> activation_bytes;  // of a micro-batch, or of a sequence where they differ
+  bool bytes_reported = false;             // the request's bytes of a parameter stay
+};
+
+struct JobSteps {
+  Batch batch;  // where strategies do not choose their own
+  double sequence = 0;
+  double bubble = 0;                      // of the time that a full pipeline computes
+  std::vector<DimensionTraffic> traffic;  // of a micro-batch, beside data parallelism
 };
 
 // In: world and links of nodes and NICs of a node, memory of a GPU, the model's parameters and
-// trained ones. Out: all that the job has to do with. Returns the micro-batch and how many of them,
-// where strategies do not choose them.
-[[nodiscard]] ho::Result<Batch> apply(const Job& job, PlannerRequest& request);
+// trained ones. Out: all that the job has to do with.
+[[nodiscard]] ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request);
 
 }  // namespace paro

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "planner/text/plan_names.hpp"
 
 namespace paro {
 namespace {
@@ -18,6 +19,7 @@ constexpr double kMaxWatts = 1e6;
 
 constexpr const char* kModelAndStep = "Model and step";
 constexpr const char* kCluster = "Cluster";
+constexpr const char* kNames = "By name, for a model with a name or a config.json";
 constexpr const char* kCost = "Cost per million tokens";
 
 constexpr std::array kOptions{
@@ -25,11 +27,12 @@ constexpr std::array kOptions{
                "model",
                "MODEL",
                &PlanTexts::model,
-               "llama-7b, llama-65b, or params=7e9,trainable=4e8,layers=32,sequence=2048 "
-               "(trainable: all of them unless given; the rest is frozen, and split as the "
-               "strategy's parameters); llama-7b,trainable=4e8 changes a known one; "
-               "shared=131e6: so many of them are a unit beside the layers that another one "
-               "computes with too, as a head with the embedding's (sharing=2: that two do)"},
+               "a name (llama-3-8b, mixtral-8x7b, gpt2), a Hugging Face config.json or its folder, "
+               "or params=7e9,trainable=4e8,layers=32,sequence=2048 (trainable: all of them unless "
+               "given; the rest is frozen, and split as the strategy's parameters); "
+               "llama-3-8b,trainable=4e8 changes a known one; shared=131e6: so many of them are a "
+               "unit beside the layers that another one computes with too, as a head with the "
+               "embedding's (sharing=2: that two do)"},
     PlanOption{kModelAndStep,
                "micro-batch",
                "N",
@@ -56,7 +59,9 @@ constexpr std::array kOptions{
                "activations",
                "SIZE",
                &PlanTexts::activations,
-               "memory of a rank for activations: 12GB [0]"},
+               "memory of a rank for activations of a micro-batch, or of one sequence where each "
+               "strategy has its own micro-batch: 12GB [by formula where the model has shapes, "
+               "else 0]"},
     PlanOption{
         kModelAndStep, "sequence", "N", &PlanTexts::sequence, "tokens of a sample [the model's]"},
     PlanOption{kModelAndStep,
@@ -119,6 +124,45 @@ constexpr std::array kOptions{
                &PlanTexts::world_algorithm,
                "how collectives over all ranks run: ring (flat, on one NIC), multi_ring "
                "(flat, one for each NIC) or ho_ring (on all NICs) [ho_ring]"},
+    PlanOption{kNames, "gpu", "NAME", &PlanTexts::gpu, "h100, a100-40: memory, links, peak rates"},
+    PlanOption{kNames,
+               "instance",
+               "NAME",
+               &PlanTexts::instance,
+               "p5.48xlarge, a3-megagpu-8g, dgx-h100: GPUs, NICs and all that --gpu has"},
+    PlanOption{kNames, "network", "NxRATE", &PlanTexts::network, "NICs of a node: 8x400Gbit"},
+    PlanOption{kNames,
+               "global-batch",
+               "N",
+               &PlanTexts::global_batch,
+               "sequences of a step on all ranks; chooses micro-batch and accumulation"},
+    PlanOption{kNames,
+               "mfu",
+               "SHARE",
+               &PlanTexts::mfu,
+               "of the peak that computing takes [by GPU and precision]"},
+    PlanOption{kNames,
+               "recompute",
+               "WHAT",
+               &PlanTexts::recompute,
+               "of activations: none, selective, full [none]"},
+    PlanOption{kNames,
+               "optimizer",
+               "NAME",
+               &PlanTexts::optimizer,
+               "adamw, adamw-8bit, sgd, sgd-momentum [adamw]"},
+    PlanOption{
+        kNames, "precision", "NAME", &PlanTexts::precision, "fp32, tf32, fp16, bf16, fp8 [bf16]"},
+    PlanOption{kNames,
+               "tp",
+               "N",
+               &PlanTexts::tensor,
+               "ranks of tensor parallelism, with sequence parallelism [1]"},
+    PlanOption{kNames, "pp", "N", &PlanTexts::pipeline, "stages of a pipeline [1]"},
+    PlanOption{kNames, "interleave", "N", &PlanTexts::interleave, "parts of a stage's layers [1]"},
+    PlanOption{kNames, "cp", "N", &PlanTexts::context, "ranks that share a sequence [1]"},
+    PlanOption{
+        kNames, "ep", "N", &PlanTexts::expert, "data-parallel ranks that share routed experts [1]"},
     PlanOption{
         kCost, "price", "MONEY", &PlanTexts::price, "of a rank for an hour, in any currency"},
     PlanOption{kCost, "watts", "WATTS", &PlanTexts::watts, "that a rank draws"},
@@ -163,7 +207,7 @@ ho::Status take_bytes(const PlanTexts::Text& text, BytesPerParameter& bytes) {
 // As libparo's runner: sums of several gradients are in fp32, where none are given as narrow.
 double bytes_of_sum(const PlannerRequest& request) {
   constexpr double kFp32 = 4;
-  const bool sums = request.micro_batches > 1 || request.sharing_units > 0;
+  const bool sums = request.micro_batches > 1 || request.sequences > 1 || request.sharing_units > 0;
   const BytesPerParameter& bytes = request.bytes;
   const double usual = bytes.gradient > 0 ? std::max(bytes.gradient, kFp32) : 0;
   return !sums ? 0 : bytes.gradient_sum > 0 ? bytes.gradient_sum : usual;
@@ -185,7 +229,8 @@ ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm
 
 ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   if (!texts.model) {
-    return ho::invalid("--model is missing: llama-7b, llama-65b or params=7e9,layers=32");
+    return ho::invalid(
+        "--model is missing: a name as llama-3-8b, a config.json or params=7e9,layers=32");
   }
   HORING_ASSIGN(options.model, parse_model(*texts.model));
   HORING_TRY(take(texts.sequence, "--sequence", options.model.sequence, ho::parse_whole, 1U));
@@ -197,7 +242,6 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take_bytes(texts.bytes, request.bytes));
   HORING_TRY(
       take(texts.accumulation, "--accumulation", request.micro_batches, ho::parse_whole, 1U));
-  request.bytes.gradient_sum = bytes_of_sum(request);
   HORING_TRY(take(texts.compute_time, "--compute-time", request.compute_s, ho::parse_time));
   HORING_TRY(take(texts.update_time, "--update-time", request.update_s, ho::parse_time));
   HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, ho::parse_size));
@@ -223,22 +267,28 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||
-        texts.nics) {
+        texts.nics || texts.instance || texts.network) {
       return ho::invalid(
           "--measure finds nodes, ranks and links itself: of the cluster's options it takes "
-          "--memory, --world-algorithm and the three of calls only");
+          "--memory, --gpu, --world-algorithm and the three of calls only");
+    }
+    if (texts.gpu && !facts.memory_bytes) {
+      HORING_ASSIGN(const Gpu gpu, find_gpu(*texts.gpu));
+      facts.memory_bytes = gpu.memory_gb * 1e9;
     }
     return {};
   }
   if (texts.cluster) {
     HORING_ASSIGN(const ClusterFacts file, read_cluster_file(*texts.cluster));
     facts = merged(facts, file);
-  } else if (!texts.nodes && !texts.ranks_per_node) {
+  } else if (!texts.nodes && !texts.ranks_per_node && !texts.instance) {
     return ho::invalid(
         "the cluster is missing: give --cluster FILE, or --nodes and --ranks-per-node, or in a "
         "running job --measure");
   }
-  return apply(facts, options.request);
+  HORING_ASSIGN(facts, with_machine(texts, facts, options.request.assumed));
+  HORING_TRY(apply(facts, options.request));
+  return complete(options);
 }
 
 ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
@@ -263,6 +313,18 @@ ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
 
 }  // namespace
 
+ho::Status complete(PlanOptions& options) {
+  PlannerRequest& request = options.request;
+  if (options.job) {
+    HORING_TRY(check(request));
+    HORING_ASSIGN(options.steps, apply(*options.job, request));
+    options.micro_batch = options.steps.batch.micro_batch;
+    options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
+  }
+  request.bytes.gradient_sum = bytes_of_sum(request);
+  return {};
+}
+
 std::span<const PlanOption> plan_options() {
   return kOptions;
 }
@@ -270,6 +332,7 @@ std::span<const PlanOption> plan_options() {
 ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   PlanOptions options;
   HORING_TRY(take_model_and_step(texts, options));
+  HORING_TRY(take_job(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));
   return options;

@@ -40,6 +40,9 @@ int show_measured(PlanArguments arguments, const MeasuredJob& measured) {
       !status.ok()) {
     return fail(status);
   }
+  if (const ho::Status status = complete(arguments.plan); !status.ok()) {
+    return fail(status);
+  }
   return show(std::move(arguments), std::move(notes));
 }
 

@@ -65,7 +65,8 @@ class Drawings(unittest.TestCase):
     def test_the_loss_is_drawn_from_the_lines_of_a_training(self):
         with tempfile.TemporaryDirectory() as folder:
             lines, drawing = pathlib.Path(folder, "steps.jsonl"), pathlib.Path(folder, "loss.svg")
-            steps = [{"step": 1, "loss": 5.5}, {"somebody": "else's"}, {"step": 2, "loss": None}, {"step": 3, "loss": 2.25}]
+            steps = [{"step": 1, "loss": 5.5}, {"somebody": "else's"}, {"step": 2, "loss": None},
+                     {"step": 3, "loss": 2.25}]
             lines.write_text("".join(json.dumps(row) + "\n" for row in steps))
             command = [sys.executable, BENCH / "loss-picture", lines, drawing]
             subprocess.run(command, check=True)

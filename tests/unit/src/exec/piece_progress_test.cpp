@@ -31,7 +31,7 @@ struct PassedOn {
   std::unique_ptr<PieceProgress> progress;
 
   // A barrier between phases, or the dependency of a piece on its own bytes.
-  explicit PassedOn(bool barrier) {
+  explicit PassedOn(bool barrier, bool through_scratch = false) {
     BuiltPlan built;
     built.plan.collective = Collective::kBroadcast;
     built.plan.block_count = 1;
@@ -40,6 +40,11 @@ struct PassedOn {
     built.mine.ops = {op_of(OpKind::kRecv, 0), op_of(OpKind::kSend, 1)};
     if (!barrier) {
       built.mine.ops[kSend].deps = {kRecv};
+    }
+    if (through_scratch) {
+      built.mine.ops[kRecv].dst = Space::kScratch;
+      built.mine.ops[kSend].src = Space::kScratch;
+      built.plan.scratch_chunk_count = 1;
     }
     schedule = *make_schedule(
         std::move(built),
@@ -54,6 +59,7 @@ struct PassedOn {
     call.world_size = 3;
     BindingLimits limits;
     limits.piece_bytes = 1024;
+    limits.scratch_bytes = through_scratch ? 1024 : limits.scratch_bytes;
     binding = std::make_unique<Binding>(schedule->built.plan, schedule->built.mine, call, limits);
     REQUIRE(binding->op_pieces(schedule->op(kRecv)) == kPieces);
     progress = std::make_unique<PieceProgress>(*schedule, *binding);
@@ -74,6 +80,17 @@ TEST_CASE("a piece may move when the pieces that it depends on are through, and 
   CHECK_FALSE(progress.ready(kSend, 1));
   progress.add(kSend);
   CHECK(progress.done() == 2);
+}
+
+TEST_CASE("scratch is written anew once what was there in the pass before has been read") {
+  const PassedOn rank(false, true);
+  PieceProgress& progress = *rank.progress;
+  REQUIRE(rank.binding->pass_pieces() == 1);
+  progress.add(kRecv);
+  CHECK_FALSE(progress.ready(kRecv, 1));
+  CHECK(progress.blockers_of(kRecv, 1).releases);
+  progress.add(kSend);
+  CHECK(progress.ready(kRecv, 1));
 }
 
 TEST_CASE("what a piece waits for is said: a message inside the group, or a barrier alone") {

@@ -206,7 +206,7 @@ class Errors(unittest.TestCase):
             store = dist.distributed_c10d._get_default_store()
             dist.barrier()
             if rank() == 3:
-                dist.destroy_process_group(group)
+                group.shutdown()
             if rank() != 1:
                 store.wait(["rank 1 has its error"], timedelta(seconds=300))
                 return "", ""

@@ -2,13 +2,16 @@
 """Labels that cover nothing; and drawings, where matplotlib is there."""
 import importlib.util
 import itertools
+import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[5] / "tools" / "bench"))
+BENCH = pathlib.Path(__file__).parents[5] / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
 # pylint: disable=wrong-import-position
 from measure import picture  # noqa: E402
 from paro_gains import picture as gains  # noqa: E402
@@ -59,6 +62,20 @@ class Boxes(unittest.TestCase):
 
 @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
 class Drawings(unittest.TestCase):
+    def test_the_loss_is_drawn_from_the_lines_of_a_training(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lines, drawing = pathlib.Path(folder, "steps.jsonl"), pathlib.Path(folder, "loss.svg")
+            steps = [{"step": 1, "loss": 5.5}, {"somebody": "else's"}, {"step": 2, "loss": None},
+                     {"step": 3, "loss": 2.25}]
+            lines.write_text("".join(json.dumps(row) + "\n" for row in steps))
+            command = [sys.executable, BENCH / "loss-picture", lines, drawing]
+            subprocess.run(command, check=True)
+            self.assertIn("Loss by step: 5.500 to 2.250", drawing.read_text())
+            lines.write_text("{}\n")
+            refused = subprocess.run(command, check=False, capture_output=True, text=True)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("no line has a step and a finite loss", refused.stderr)
+
     def test_the_same_figures_give_the_same_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
             texts = set()

@@ -19,4 +19,7 @@ namespace paro::tool {
 // model, the step and the bytes of a parameter.
 [[nodiscard]] ho::Status take_job(const PlanTexts& texts, PlanOptions& options);
 
+// All names, with what they stand for and its source, as tables.
+[[nodiscard]] std::string names_text();
+
 }  // namespace paro::tool

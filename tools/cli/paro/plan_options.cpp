@@ -166,6 +166,8 @@ void declare_names(CLI::App& app, PlanTexts& texts) {
        {"--interleave", "N", texts.interleave, "parts of a stage's layers [1]"},
        {"--cp", "N", texts.context, "ranks that share a sequence [1]"},
        {"--ep", "N", texts.expert, "data-parallel ranks that share routed experts [1]"}});
+  app.add_flag("--names", texts.names, wrapped("print all names that are known, and end"))
+      ->group("By name, for a model with a name or a config.json");
 }
 
 void declare_cost(CLI::App& app, PlanTexts& texts) {
@@ -365,6 +367,11 @@ ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv) {
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.exit_status = refuse(error.what());
+    return parsed;
+  }
+  if (texts.names) {
+    std::fputs(names_text().c_str(), stdout);
+    parsed.exit_status = 0;
     return parsed;
   }
   auto understood = understand(texts);

@@ -53,6 +53,7 @@ struct PlanTexts {
   Text price;
   Text watts;
   Text energy_price;
+  bool names = false;
   bool no_overlap = false;
   bool measure = false;
   bool json = false;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "cli/paro/plan_names.hpp"
 #include "cli/paro/plan_options.hpp"
 #include "cli/paro/report.hpp"
 #include "temporary_folder.hpp"
@@ -196,6 +197,13 @@ TEST_CASE("assumptions are in text and JSON") {
   CHECK(json["assumed"].size() == options.request.assumed.size());
   CHECK(json["parallelism"].is_null());
   CHECK(json["strategies"][0]["memory_bytes"]["reserve"] == 4.8e9);
+}
+
+TEST_CASE("all names are listed with what they stand for") {
+  const std::string text = names_text();
+  for (const char* row : {"llama-3-8b ", " 8030261248 ", "h100-sxm ", "p5.48xlarge ", " 989.4 "}) {
+    CHECK(text.find(row) != std::string::npos);
+  }
 }
 
 TEST_CASE("names and numbers that cannot be are one line") {

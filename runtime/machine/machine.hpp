@@ -42,7 +42,7 @@ inline constexpr std::array kNetworkNames{std::string_view("InfiniBand"),
 
 struct Source {
   std::string_view page;
-  std::string_view read;  // when it, or a stored copy of it, was read last; "-": not for this table
+  std::string_view read;  // when the figures were last held against it or a copy; "-": not yet
 };
 
 struct Gpu {

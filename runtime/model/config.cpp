@@ -361,7 +361,7 @@ ho::Result<Transformer> read(ConfigValues& values, std::string_view type) {
 
 std::vector<std::string_view> known_families() {
   std::vector<std::string_view> names;
-  names.reserve(std::size(kDecoders) + std::size(kOthers));
+  names.reserve(kDecoders.size() + kOthers.size());
   for (const Decoder& family : kDecoders) {
     names.push_back(family.type);
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/paro/names_table.hpp"
 #include "cli/subcommands/option_error.hpp"
 
 namespace paro::tool {
@@ -59,6 +60,9 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
   PlanTexts texts;
   declare(app, texts);
   ho::Parsed<PlanArguments> parsed;
+  bool names = false;
+  app.add_flag("--names", names, wrapped("print all names that are known, and end"))
+      ->group("By name, for a model with a name or a config.json");
   app.add_flag("--json", parsed.options.json, "print JSON; memory in bytes, times in seconds");
   app.footer(
       "\nUnits: k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; 80Gbit and 10GB are the same "
@@ -71,6 +75,11 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.exit_status = refuse(error.what());
+    return parsed;
+  }
+  if (names) {
+    std::fputs(names_text().c_str(), stdout);
+    parsed.exit_status = 0;
     return parsed;
   }
   auto understood = understand(texts);

@@ -71,6 +71,41 @@ TEST_CASE("a model, a GPU and a network make a request") {
   CHECK(request.forward_share == Approx(1.0 / 3));
 }
 
+TEST_CASE("units are the embedding, the layers and the head") {
+  const PlannerRequest request = understood(usual()).request;
+  const double matrix = 128256.0 * 4096;
+  REQUIRE(request.units.size() == 34);
+  CHECK(request.units[0].parameters == matrix);
+  CHECK(request.units[0].work == 0);
+  CHECK(request.units[33].parameters == matrix + 4096);
+  double parameters = 0;
+  double work = 0;
+  for (const UnitSize& unit : request.units) {
+    CHECK(unit.trainable == unit.parameters);
+    parameters += unit.parameters;
+    work += unit.work;
+  }
+  CHECK(parameters == Approx(request.model.parameters));
+  CHECK(work == Approx(request.model.parameters));
+  // Gathered are the head and a layer beside it.
+  const auto all = recommend(request);
+  REQUIRE(all.ok());
+  CHECK(all->figures.back().memory.gathered ==
+        Approx(2 * (matrix + 4096 + request.units[32].parameters)));
+  PlanTexts tied = usual();
+  tied.model = "gpt2";
+  tied.sequence = "1024";
+  const PlannerRequest small = understood(tied).request;
+  REQUIRE(small.units.size() == 14);
+  CHECK(small.units[0].parameters == 50257.0 * 768);
+  CHECK(small.units[13].parameters == 50257.0 * 768);
+  parameters = 0;
+  for (size_t at = 0; at + 1 < small.units.size(); ++at) {
+    parameters += small.units[at].parameters;
+  }
+  CHECK(parameters == Approx(124439808));
+}
+
 TEST_CASE("what is given is not assumed, and counts") {
   PlanTexts texts = usual();
   const PlanOptions before = understood(texts);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "catch.hpp"
+#include "cli/paro/names_table.hpp"
 #include "cli/subcommands/table.hpp"
 #include "has.hpp"
 
@@ -50,6 +51,13 @@ std::string line_with(const std::string& text, const std::string& words) {
 }
 
 }  // namespace
+
+TEST_CASE("all names are listed with what they stand for") {
+  const std::string text = names_text();
+  for (const char* row : {"llama-3-8b ", " 8030261248 ", "h100-sxm ", "p5.48xlarge ", " 989.4 "}) {
+    CHECK(text.find(row) != std::string::npos);
+  }
+}
 
 TEST_CASE("what was assumed is told with the figures") {
   PlanTexts texts;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/subcommands/table.hpp"
+#include "machine/machine.hpp"
 #include "model/known_models.hpp"
 
 namespace paro::tool {

@@ -67,11 +67,11 @@ TEST_CASE("ranks that agree take the step, and each learns that one has somethin
   const auto texts = said([](Rank& rank) -> std::string {
     rank.agreement.signal(rank.second());
     rank.agree();
-    const ho::Status alike = rank.agreement.check_end(kStep);
+    const ho::Status ends = rank.agreement.check_end(kStep);
     const ho::Status inputs = rank.agreement.check_inputs(kStep);
     const auto decision = rank.agreement.decision(kStep, false);
     const bool applies = decision.ok() && decision->applies && decision->norm == 0;
-    return alike.message() + inputs.message() + (applies ? "taken" : "left out") +
+    return ends.message() + inputs.message() + (applies ? "taken" : "left out") +
            (rank.agreement.any_signals() ? ", signal" : "") + rank.shards.broken.message();
   });
   CHECK(texts == std::vector<std::string>{"taken, signal", "taken, signal"});
@@ -106,7 +106,7 @@ TEST_CASE("learning rates that differ are named with their ranks on both", "[ste
   }
 }
 
-TEST_CASE("initial values that differ break both runners, and alike ones are compared once",
+TEST_CASE("initial values that differ break both runners, and equal ones are compared once",
           "[steps]") {
   for (const float other : {1.0F, 2.0F}) {
     const auto texts = said([other](Rank& rank) -> std::string {
@@ -114,10 +114,10 @@ TEST_CASE("initial values that differ break both runners, and alike ones are com
       rank.agreement.loads().note(rank.shards.config, 0, values, {});
       rank.agree();
       const ho::Status inputs = rank.agreement.check_inputs(kStep);
-      return (inputs.ok() ? "alike" : "differ") +
+      return (inputs.ok() ? "equal" : "differ") +
              std::string(rank.agreement.loads().any() ? ", kept" : ", forgotten");
     });
-    const std::string wanted = other == 1.0F ? "alike, forgotten" : "differ, kept";
+    const std::string wanted = other == 1.0F ? "equal, forgotten" : "differ, kept";
     CHECK(texts == std::vector<std::string>{wanted, wanted});
   }
 }

@@ -155,7 +155,8 @@ def choose_strategy(
 ) -> tuple[str, str]:
     """The planner's pick for a model, and why. Collective; before fully_shard.
 
-    Rank 0 asks libparo's planner (paro_plan). GIG, which FSDP2 cannot have, is left out. All arguments but `update_seconds` must be the same on all ranks.
+    Rank 0 asks libparo's planner (paro_plan). GIG, which FSDP2 cannot have, is left out. All arguments but
+    `update_seconds` must be the same on all ranks.
 
     Args:
         model: The whole model, not sharded.

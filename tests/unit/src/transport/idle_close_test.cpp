@@ -119,12 +119,12 @@ TEST_CASE("a hint makes the other end begin, unless a message passes first") {
   CHECK(ends.lower.read(ends.higher.write()) == Then::kLook);
   CHECK_FALSE(ends.higher.close.may_begin());  // one is enough
   CHECK(ends.lower.close.hint_came());
-  SECTION("no message passes") {
+  SECTION("no message passes meanwhile") {
     ends.lower.close.begin(ends.lower.messages);
     CHECK(ends.higher.read(ends.lower.write()) == Then::kAnswer);
     CHECK(ends.lower.read(ends.higher.write()) == Then::kClose);
   }
-  SECTION("a message passes") {
+  SECTION("a message passes meanwhile") {
     ends.lower.close.on_message_through();
     ends.higher.close.on_message_through();
     CHECK_FALSE(ends.lower.close.hint_came());

@@ -41,8 +41,8 @@ void set_shape(ModelSpec& spec, const Transformer& model) {
 }
 
 ho::Status read_config(ModelSpec& spec, const std::string& path) {
-  constexpr size_t kMaxFileBytes = size_t{1} << 20U;
-  const auto text = ho::read_text_file(path, kMaxFileBytes);
+  constexpr size_t kMaxConfigBytes = size_t{1} << 20U;
+  const auto text = ho::read_text_file(path, kMaxConfigBytes);
   if (!text.ok()) {
     return refused(spec.text, "cannot be read (" + text.status().message() + ")");
   }

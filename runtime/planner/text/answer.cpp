@@ -187,7 +187,8 @@ std::string json_text(const Report& report) {
   json["notes"] = report.notes;
   json["parallelism"] = parallelism_json(report.options);
   json["assumed"] = report.options.request.assumed;
-  return json.dump(2) + "\n";
+  // The path of a model may have bytes that are no UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 ho::Result<std::string> answer_to(std::string_view request) {

@@ -26,11 +26,11 @@ constexpr std::array kRound{
 };
 
 ho::Status refused(std::string_view text, std::string_view problem) {
-  return ho::invalid(
-      fmt::format("--model {}: {}; or a Hugging Face config.json, or a list as "
-                  "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
-                  text,
-                  problem));
+  return ho::invalid(fmt::format(
+      "--model {}: {}; takes a name (paro plan --names), a Hugging Face config.json, or a list as "
+      "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
+      text,
+      problem));
 }
 
 void set_shape(ModelSpec& spec, const Transformer& model) {

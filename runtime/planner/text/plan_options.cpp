@@ -283,8 +283,8 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
     facts = merged(facts, file);
   } else if (!texts.nodes && !texts.ranks_per_node && !texts.instance) {
     return ho::invalid(
-        "the cluster is missing: give --cluster FILE, or --nodes and --ranks-per-node, or in a "
-        "running job --measure");
+        "the cluster is missing: give --cluster FILE, or --nodes with --instance, with --gpu and "
+        "--network or with --ranks-per-node, --intra and --inter, or in a running job --measure");
   }
   HORING_ASSIGN(facts, with_machine(texts, facts, options.request.assumed));
   HORING_TRY(apply(facts, options.request));

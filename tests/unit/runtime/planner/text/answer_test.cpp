@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "has.hpp"
+#include "plan_requests.hpp"
 
 namespace paro {
 namespace {
@@ -17,13 +18,7 @@ constexpr const char* kRequest =
 }  // namespace
 
 TEST_CASE("a request as JSON is answered as the same options are") {
-  PlanTexts texts;
-  texts.model = "llama-7b";
-  texts.nodes = "4";
-  texts.ranks_per_node = "8";
-  texts.memory = "80GB";
-  texts.intra = "2000Gbit";
-  texts.inter = "80Gbit";
+  PlanTexts texts = test::plan_by_numbers();
   texts.accumulation = "10";
   texts.compute_time = "5.7s";
   const auto options = understand(texts);

@@ -1,10 +1,12 @@
 // `paro plan` by names: models, GPUs, machines, batches and dimensions of parallelism.
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "catch.hpp"
+#include "plan_requests.hpp"
 #include "planner/text/answer.hpp"
 #include "planner/text/plan_options.hpp"
 #include "temporary_folder.hpp"
@@ -12,18 +14,10 @@
 namespace paro {
 namespace {
 
-constexpr double kGigabit = 1e9 / 8;
+using test::check_refused;
+using test::plan_by_names;
 
-PlanTexts usual() {
-  PlanTexts texts;
-  texts.model = "llama-3-8b";
-  texts.gpu = "h100";
-  texts.nodes = "16";
-  texts.network = "8x400Gbit";
-  texts.global_batch = "512";
-  texts.sequence = "8192";
-  return texts;
-}
+constexpr double kGigabit = 1e9 / 8;
 
 PlanOptions understood(const PlanTexts& texts) {
   const auto options = understand(texts);
@@ -41,16 +35,10 @@ bool assumes(const PlanOptions& options, const std::string& what) {
   return false;
 }
 
-struct Case {
-  PlanTexts::Text PlanTexts::*option;
-  PlanTexts::Text text;
-  const char* message;
-};
-
 }  // namespace
 
 TEST_CASE("a model, a GPU and a network make a request") {
-  const PlanOptions options = understood(usual());
+  const PlanOptions options = understood(plan_by_names());
   const PlannerRequest& request = options.request;
   CHECK(request.model.parameters == 8030261248);
   CHECK(request.layers == 32);
@@ -72,7 +60,7 @@ TEST_CASE("a model, a GPU and a network make a request") {
 }
 
 TEST_CASE("units are the embedding, the layers and the head") {
-  const PlannerRequest request = understood(usual()).request;
+  const PlannerRequest request = understood(plan_by_names()).request;
   const double matrix = 128256.0 * 4096;
   REQUIRE(request.units.size() == 34);
   CHECK(request.units[0].parameters == matrix);
@@ -92,7 +80,7 @@ TEST_CASE("units are the embedding, the layers and the head") {
   REQUIRE(all.ok());
   CHECK(all->figures.back().memory.gathered ==
         Approx(2 * (matrix + 4096 + request.units[32].parameters)));
-  PlanTexts tied = usual();
+  PlanTexts tied = plan_by_names();
   tied.model = "gpt2";
   tied.sequence = "1024";
   const PlannerRequest small = understood(tied).request;
@@ -107,7 +95,7 @@ TEST_CASE("units are the embedding, the layers and the head") {
 }
 
 TEST_CASE("what is given is not assumed, and counts") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_names();
   const PlanOptions before = understood(texts);
   for (const char* what : {"8 GPUs a node",
                            "links inside a node",
@@ -145,7 +133,7 @@ TEST_CASE("what is given is not assumed, and counts") {
 }
 
 TEST_CASE("a machine has GPUs and NICs") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_names();
   texts.gpu.reset();
   texts.network.reset();
   texts.instance = "p4d";
@@ -159,7 +147,7 @@ TEST_CASE("a machine has GPUs and NICs") {
 }
 
 TEST_CASE("each strategy has the micro-batch that its memory is for") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_names();
   texts.activations = "10GB";
   const auto all = recommend(understood(texts).request);
   REQUIRE(all.ok());
@@ -180,7 +168,7 @@ TEST_CASE("each strategy has the micro-batch that its memory is for") {
 }
 
 TEST_CASE("other dimensions leave data parallelism its ranks, NICs and parameters") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_names();
   texts.tensor = "2";
   texts.pipeline = "4";
   const PlanOptions options = understood(texts);
@@ -192,7 +180,7 @@ TEST_CASE("other dimensions leave data parallelism its ranks, NICs and parameter
   CHECK(options.request.micro_batches == 32);
   CHECK(options.steps.bubble == Approx(3.0 / 32));
   REQUIRE(options.steps.traffic.size() == 2);
-  PlanTexts routed = usual();
+  PlanTexts routed = plan_by_names();
   routed.model = "mixtral-8x7b";
   routed.expert = "8";
   routed.recompute = "full";
@@ -208,7 +196,7 @@ TEST_CASE("a model's file, and the folder that it is in") {
   const std::string path = folder.path("config.json");
   std::ofstream(path) << R"({"model_type":"gpt2","n_embd":768,"n_layer":12,"n_head":12,)"
                       << R"("vocab_size":50257,"n_positions":1024})";
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_names();
   texts.sequence.reset();
   for (const std::string& model : {path, folder.root().string()}) {
     texts.model = model;
@@ -218,13 +206,22 @@ TEST_CASE("a model's file, and the folder that it is in") {
     CHECK(options.request.model.shared == 50257.0 * 768);
     CHECK(assumes(options, "sequences of 1024 tokens"));
   }
+  // A path may have any bytes; JSON may not.
+  const std::filesystem::path other = folder.root() / "\xff";
+  std::filesystem::create_directory(other);
+  std::filesystem::copy(path, other);
+  texts.model = other.string();
+  const PlanOptions named = understood(texts);
+  const std::string answer = json_text({named, *recommend(named.request), {}});
+  CHECK(nlohmann::json::parse(answer)["request"]["model"].get<std::string>().ends_with("\uFFFD"));
+  texts.model = path;
   std::ofstream(path) << "{";
   const std::string message = understand(texts).status().message();
   CHECK(message.find("config.json: is not JSON") != std::string::npos);
 }
 
 TEST_CASE("assumptions are in JSON") {
-  const PlanOptions options = understood(usual());
+  const PlanOptions options = understood(plan_by_names());
   const Report report{options, *recommend(options.request), {}};
   const auto json = nlohmann::json::parse(json_text(report));
   CHECK(json["assumed"].size() == options.request.assumed.size());
@@ -233,46 +230,37 @@ TEST_CASE("assumptions are in JSON") {
 }
 
 TEST_CASE("names and numbers that cannot be are one line") {
-  const std::vector<Case> cases{
-      {&PlanTexts::gpu, "h10", "--gpu h10: is not known; near it: h100-sxm"},
-      {&PlanTexts::instance, "p5", "--gpu beside --instance"},
-      {&PlanTexts::network, "8x", "--network '': takes a rate"},
-      {&PlanTexts::network, "0x1Gbit", "--network '0': takes a whole number from 1"},
-      {&PlanTexts::network, "ax1Gbit", "--network 'a': takes a whole number"},
-      {&PlanTexts::network, "8x0Gbit", "--network '0Gbit': takes a rate"},
-      {&PlanTexts::global_batch, "500", "--global-batch 500: does not divide among 128 ranks"},
-      {&PlanTexts::accumulation, "2", "--global-batch chooses the accumulation"},
-      {&PlanTexts::micro_batch, "3", "--micro-batch 3: does not divide the 4 sequences"},
-      {&PlanTexts::mfu, "1.1", "--mfu '1.1': takes a number from 0 to 1"},
-      {&PlanTexts::mfu, "0", "--mfu 0: takes a share above 0"},
-      {&PlanTexts::recompute,
-       "some",
-       "--recompute some: is not known; takes none, selective, full"},
-      {&PlanTexts::optimizer, "adam", "--optimizer adam: is not known; near it: adamw"},
-      {&PlanTexts::precision, "bf61", "--precision bf61: is not known"},
-      {&PlanTexts::tensor, "16", "--tp 16: is more than the 8 ranks of a node"},
-      {&PlanTexts::tensor, "70000", "--tp 70000: takes at most 65536"},
-      {&PlanTexts::pipeline, "3", "--tp x --pp x --cp of 3: does not divide the 128 ranks"},
-      {&PlanTexts::expert, "2", "--ep 2: the model has no routed experts"},
-      {&PlanTexts::context, "3", "--tp 1 --cp 3"},
-      {&PlanTexts::model,
-       "params=7e9,layers=32",
-       "--global-batch takes a model of which the shapes"},
-      {&PlanTexts::model,
-       "lama-3-8b",
-       "--model lama-3-8b: 'lama-3-8b' is not known; near it: llama-3-8b"},
-      {&PlanTexts::model, "/no/such.json", "--model /no/such.json: cannot be read"},
-      {&PlanTexts::nodes, "4000000000", "groups 4000000000: takes 1 to"}};
-  for (const Case& bad : cases) {
-    PlanTexts texts = usual();
-    texts.*bad.option = bad.text;
-    const auto refused = understand(texts);
-    INFO(bad.message << "; got " << refused.status().message());
-    REQUIRE_FALSE(refused.ok());
-    CHECK(refused.status().code() == ho::StatusCode::kInvalidArgument);
-    CHECK(refused.status().message().find(bad.message) == 0);
-    CHECK(refused.status().message().find('\n') == std::string::npos);
-  }
+  check_refused(
+      plan_by_names(),
+      {{&PlanTexts::gpu, "h10", "--gpu h10: is not known; near it: h100-sxm"},
+       {&PlanTexts::instance, "p5", "--gpu beside --instance"},
+       {&PlanTexts::network, "8x", "--network '': takes a rate"},
+       {&PlanTexts::network, "0x1Gbit", "--network '0': takes a whole number from 1"},
+       {&PlanTexts::network, "ax1Gbit", "--network 'a': takes a whole number"},
+       {&PlanTexts::network, "8x0Gbit", "--network '0Gbit': takes a rate"},
+       {&PlanTexts::global_batch, "500", "--global-batch 500: does not divide among 128 ranks"},
+       {&PlanTexts::accumulation, "2", "--global-batch chooses the accumulation"},
+       {&PlanTexts::micro_batch, "3", "--micro-batch 3: does not divide the 4 sequences"},
+       {&PlanTexts::mfu, "1.1", "--mfu '1.1': takes a number from 0 to 1"},
+       {&PlanTexts::mfu, "0", "--mfu 0: takes a share above 0"},
+       {&PlanTexts::recompute,
+        "some",
+        "--recompute some: is not known; takes none, selective, full"},
+       {&PlanTexts::optimizer, "adam", "--optimizer adam: is not known; near it: adamw"},
+       {&PlanTexts::precision, "bf61", "--precision bf61: is not known"},
+       {&PlanTexts::tensor, "16", "--tp 16: is more than the 8 ranks of a node"},
+       {&PlanTexts::tensor, "70000", "--tp 70000: takes at most 65536"},
+       {&PlanTexts::pipeline, "3", "--tp x --pp x --cp of 3: does not divide the 128 ranks"},
+       {&PlanTexts::expert, "2", "--ep 2: the model has no routed experts"},
+       {&PlanTexts::context, "3", "--tp 1 --cp 3"},
+       {&PlanTexts::model,
+        "params=7e9,layers=32",
+        "--global-batch takes a model of which the shapes"},
+       {&PlanTexts::model,
+        "lama-3-8b",
+        "--model lama-3-8b: 'lama-3-8b' is not known; near it: llama-3-8b"},
+       {&PlanTexts::model, "/no/such.json", "--model /no/such.json: cannot be read"},
+       {&PlanTexts::nodes, "4000000000", "groups 4000000000: takes 1 to"}});
 }
 
 }  // namespace paro

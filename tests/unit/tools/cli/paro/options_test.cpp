@@ -3,31 +3,18 @@
 
 #include "catch.hpp"
 #include "cli/paro/plan_arguments.hpp"
+#include "plan_requests.hpp"
 
 namespace paro::tool {
 namespace {
 
-PlanTexts usual() {
-  PlanTexts texts;
-  texts.model = "llama-7b";
-  texts.nodes = "4";
-  texts.ranks_per_node = "8";
-  texts.memory = "80GB";
-  texts.intra = "2000Gbit";
-  texts.inter = "80Gbit";
-  return texts;
-}
+using test::check_refused;
+using test::plan_by_numbers;
 
 ho::Parsed<PlanArguments> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "plan");
   return parse_plan_arguments(static_cast<int>(words.size()), words.data());
 }
-
-struct Case {
-  PlanTexts::Text PlanTexts::*option;
-  PlanTexts::Text text;
-  const char* message;
-};
 
 }  // namespace
 
@@ -114,7 +101,7 @@ TEST_CASE("of an option given twice the last counts") {
 }
 
 TEST_CASE("world algorithms are known by name") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_numbers();
   for (const WorldAlgorithm algorithm :
        {WorldAlgorithm::kRing, WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
     texts.world_algorithm = std::string(to_string(algorithm));
@@ -125,7 +112,7 @@ TEST_CASE("world algorithms are known by name") {
 }
 
 TEST_CASE("what is left out has its default") {
-  const auto options = understand(usual());
+  const auto options = understand(plan_by_numbers());
   REQUIRE(options.ok());
   CHECK(options->request.micro_batches == 1);
   CHECK(options->request.compute_s == 0);
@@ -149,7 +136,7 @@ TEST_CASE("a call over all ranks takes what the longer of the others does unless
                                  {"20us", "100us", "0us", 0},
                                  {std::nullopt, std::nullopt, std::nullopt, 0}};
   for (const Calls& each : cases) {
-    PlanTexts texts = usual();
+    PlanTexts texts = plan_by_numbers();
     texts.intra_call = each.intra;
     texts.inter_call = each.inter;
     texts.world_call = each.world;
@@ -160,49 +147,40 @@ TEST_CASE("a call over all ranks takes what the longer of the others does unless
 }
 
 TEST_CASE("arguments that cannot be are named") {
-  const std::vector<Case> cases{
-      {&PlanTexts::model, std::nullopt, "--model is missing"},
-      {&PlanTexts::model, "gpt", "--model gpt: 'gpt' is not known"},
-      {&PlanTexts::nodes, "0", "--nodes '0': takes a whole number from 1"},
-      {&PlanTexts::nodes, "-4", "--nodes '-4': takes"},
-      {&PlanTexts::memory, "-80GB", "--memory '-80GB': takes bytes"},
-      {&PlanTexts::intra, "nan", "--intra 'nan': takes a rate"},
-      {&PlanTexts::inter, std::nullopt, "--inter is missing"},
-      {&PlanTexts::nics, "two", "--nics 'two': takes a number"},
-      {&PlanTexts::world_algorithm,
-       "tree",
-       "--world-algorithm tree: takes ring, multi_ring, ho_ring"},
-      {&PlanTexts::micro_batch, "0", "--micro-batch '0': takes"},
-      {&PlanTexts::accumulation, "x", "--accumulation 'x': takes"},
-      {&PlanTexts::compute_time, "-1s", "--compute-time '-1s': takes a time"},
-      {&PlanTexts::compute_time, "5", "--compute-time '5': takes a time"},
-      {&PlanTexts::activations, "1Gbit", "--activations '1Gbit': takes bytes"},
-      {&PlanTexts::prefetch, "-1", "--prefetch '-1': takes"},
-      {&PlanTexts::bytes, "2,2", "--bytes 2,2: takes three or four numbers"},
-      {&PlanTexts::bytes, "2,2,12,1,1", "--bytes 2,2,12,1,1: takes three or four numbers"},
-      {&PlanTexts::bytes, "2,x,12", "--bytes 'x': takes a number"},
-      {&PlanTexts::bytes, "0,0,0", "--bytes 0,0,0: takes at least one number above 0"},
-      {&PlanTexts::cluster, "/no/such", "--cluster /no/such: cannot be read"},
-      {&PlanTexts::price, "-2", "--price '-2': takes a number"},
-      {&PlanTexts::price, "1e308", "--price '1e308': takes a number from 0 to 1000000"},
-      {&PlanTexts::price, "nan", "--price 'nan': takes a number"},
-      {&PlanTexts::watts, "1e7", "--watts '1e7': takes a number from 0 to 1000000"},
-      {&PlanTexts::energy_price, "inf", "--energy-price 'inf': takes a number"},
-      {&PlanTexts::energy_price, "0.3", "--energy-price takes --watts"}};
-  for (const Case& bad : cases) {
-    PlanTexts texts = usual();
-    texts.*bad.option = bad.text;
-    const auto refused = understand(texts);
-    INFO(bad.message << "; got " << refused.status().message());
-    REQUIRE_FALSE(refused.ok());
-    CHECK(refused.status().code() == ho::StatusCode::kInvalidArgument);
-    CHECK(refused.status().message().find(bad.message) == 0);
-    CHECK(refused.status().message().find('\n') == std::string::npos);
-  }
+  check_refused(
+      plan_by_numbers(),
+      {{&PlanTexts::model, std::nullopt, "--model is missing"},
+       {&PlanTexts::model, "gpt", "--model gpt: 'gpt' is not known"},
+       {&PlanTexts::nodes, "0", "--nodes '0': takes a whole number from 1"},
+       {&PlanTexts::nodes, "-4", "--nodes '-4': takes"},
+       {&PlanTexts::memory, "-80GB", "--memory '-80GB': takes bytes"},
+       {&PlanTexts::intra, "nan", "--intra 'nan': takes a rate"},
+       {&PlanTexts::inter, std::nullopt, "--inter is missing"},
+       {&PlanTexts::nics, "two", "--nics 'two': takes a number"},
+       {&PlanTexts::world_algorithm,
+        "tree",
+        "--world-algorithm tree: takes ring, multi_ring, ho_ring"},
+       {&PlanTexts::micro_batch, "0", "--micro-batch '0': takes"},
+       {&PlanTexts::accumulation, "x", "--accumulation 'x': takes"},
+       {&PlanTexts::compute_time, "-1s", "--compute-time '-1s': takes a time"},
+       {&PlanTexts::compute_time, "5", "--compute-time '5': takes a time"},
+       {&PlanTexts::activations, "1Gbit", "--activations '1Gbit': takes bytes"},
+       {&PlanTexts::prefetch, "-1", "--prefetch '-1': takes"},
+       {&PlanTexts::bytes, "2,2", "--bytes 2,2: takes three or four numbers"},
+       {&PlanTexts::bytes, "2,2,12,1,1", "--bytes 2,2,12,1,1: takes three or four numbers"},
+       {&PlanTexts::bytes, "2,x,12", "--bytes 'x': takes a number"},
+       {&PlanTexts::bytes, "0,0,0", "--bytes 0,0,0: takes at least one number above 0"},
+       {&PlanTexts::cluster, "/no/such", "--cluster /no/such: cannot be read"},
+       {&PlanTexts::price, "-2", "--price '-2': takes a number"},
+       {&PlanTexts::price, "1e308", "--price '1e308': takes a number from 0 to 1000000"},
+       {&PlanTexts::price, "nan", "--price 'nan': takes a number"},
+       {&PlanTexts::watts, "1e7", "--watts '1e7': takes a number from 0 to 1000000"},
+       {&PlanTexts::energy_price, "inf", "--energy-price 'inf': takes a number"},
+       {&PlanTexts::energy_price, "0.3", "--energy-price takes --watts"}});
 }
 
 TEST_CASE("a cluster is described or measured") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_numbers();
   texts.measure = true;
   CHECK(understand(texts).status().message().find("--measure finds nodes") == 0);
   texts.nodes.reset();
@@ -215,7 +193,7 @@ TEST_CASE("a cluster is described or measured") {
 }
 
 TEST_CASE("a cost takes the tokens of a sample") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_numbers();
   texts.model = "params=7e9,layers=32";
   texts.watts = "400";
   CHECK(understand(texts).status().message().find("--sequence is missing") == 0);

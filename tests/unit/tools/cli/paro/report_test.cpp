@@ -7,6 +7,7 @@
 #include "cli/paro/names_table.hpp"
 #include "cli/subcommands/table.hpp"
 #include "has.hpp"
+#include "plan_requests.hpp"
 
 namespace paro::tool {
 namespace {
@@ -17,14 +18,10 @@ Report report_for(const char* memory,
                   bool with_price,
                   const char* model = "llama-65b",
                   const char* bytes = "2,2,12,2") {
-  PlanTexts texts;
+  PlanTexts texts = test::plan_by_numbers();
   texts.bytes = bytes;
   texts.model = model;
-  texts.nodes = "4";
-  texts.ranks_per_node = "8";
   texts.memory = memory;
-  texts.intra = "2000Gbit";
-  texts.inter = "80Gbit";
   texts.nics = "8";
   texts.world_algorithm = "ring";
   texts.accumulation = "10";
@@ -60,13 +57,7 @@ TEST_CASE("all names are listed with what they stand for") {
 }
 
 TEST_CASE("what was assumed is told with the figures") {
-  PlanTexts texts;
-  texts.model = "llama-3-8b";
-  texts.gpu = "h100";
-  texts.nodes = "16";
-  texts.network = "8x400Gbit";
-  texts.global_batch = "512";
-  const auto options = understand(texts);
+  const auto options = understand(test::plan_by_names());
   REQUIRE(options.ok());
   const Report report{*options, *recommend(options->request), {}};
   CHECK(has(line_with(table_text(report), "assumed  an MFU"), "0.42"));

@@ -98,6 +98,14 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
                wrapped("nothing hides behind computation, as where collectives take the processors "
                        "that compute: a step is the sum of its parts"))
       ->group("Model and step");
+  declare(app,
+          "Model and step",
+          {{"--effects",
+            "gpu|S,J,TIME",
+            texts.effects,
+            "what comes on top of the critical path: the share of hidden communication that comes "
+            "back, the jitter of a rank's step as a share, and the launch of a collective "
+            "(0.6,0.02,7us); gpu: of GPUs with NCCL, as --fit found them [0,0,0s]"}});
 }
 
 void declare_cluster(CLI::App& app, PlanTexts& texts) {
@@ -179,6 +187,28 @@ double bytes_of_sum(const PlannerRequest& request) {
   return !sums ? 0 : bytes.gradient_sum > 0 ? bytes.gradient_sum : usual;
 }
 
+ho::Status take_effects(const PlanTexts::Text& text, Effects& effects) {
+  if (!text) {
+    return {};
+  }
+  if (*text == "gpu") {
+    effects = kGpuEffects;
+    return {};
+  }
+  const size_t first = text->find(',');
+  const size_t second = first == std::string::npos ? first : text->find(',', first + 1);
+  if (second == std::string::npos) {
+    return ho::invalid(
+        fmt::format("--effects {}: takes gpu, or two shares and a time, as 0.6,0.02,7us", *text));
+  }
+  const std::string_view all = *text;
+  HORING_ASSIGN(effects.slowdown, ho::parse_number("--effects", all.substr(0, first)));
+  HORING_ASSIGN(effects.jitter,
+                ho::parse_number("--effects", all.substr(first + 1, second - first - 1)));
+  HORING_ASSIGN(effects.launch_s, ho::parse_time("--effects", all.substr(second + 1)));
+  return {};
+}
+
 ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm) {
   if (!text) {
     return {};
@@ -212,6 +242,7 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take(texts.update_time, "--update-time", request.update_s, ho::parse_time));
   HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, ho::parse_size));
   request.overlap = !texts.no_overlap;
+  HORING_TRY(take_effects(texts.effects, request.effects));
   return take(texts.prefetch, "--prefetch", request.prefetch, ho::parse_whole, 0U);
 }
 
@@ -282,10 +313,15 @@ int refuse(const std::string& message) {
 
 ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   PlanOptions options;
+  options.json = texts.json;
+  options.validate = texts.validate;
+  options.fit = texts.fit;
+  if (options.validate || options.fit) {
+    return options;
+  }
   HORING_TRY(take_model_and_step(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));
-  options.json = texts.json;
   return options;
 }
 
@@ -301,6 +337,15 @@ ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv) {
   declare_model(app, texts);
   declare_cluster(app, texts);
   declare_cost(app, texts);
+  app.add_flag("--validate",
+               texts.validate,
+               wrapped("hold the planner against published tables, row by row; takes --json"))
+      ->group("Proof");
+  app.add_flag("--fit",
+               texts.fit,
+               wrapped("fit what --effects gpu stands for on those of them that are there for it; "
+                       "takes --json"))
+      ->group("Proof");
   app.add_flag("--json", texts.json, "print JSON; memory in bytes, times in seconds");
   app.footer(
       "\nUnits: k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; 80Gbit and 10GB are the same "

@@ -40,7 +40,10 @@ struct PlanTexts {
   Text watts;
   Text energy_price;
   bool no_overlap = false;
+  Text effects;
   bool measure = false;
+  bool validate = false;
+  bool fit = false;
   bool json = false;
 };
 
@@ -51,6 +54,8 @@ struct PlanOptions {
   PlannerRequest request;    // world, links and memory are set where `measure` is not
   std::optional<Prices> prices;
   bool measure = false;
+  bool validate = false;  // nothing else but json is set then, nor with fit
+  bool fit = false;
   bool json = false;
   // Of a step; 0: not known.
   [[nodiscard]] double tokens_per_rank() const {

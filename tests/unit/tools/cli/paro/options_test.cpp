@@ -159,6 +159,31 @@ TEST_CASE("a call over all ranks takes what the longer of the others does unless
   }
 }
 
+TEST_CASE("what comes on top of the critical path is given, or known of GPUs") {
+  PlanTexts texts = usual();
+  CHECK(understand(texts)->request.effects.slowdown == 0);
+  texts.effects = "gpu";
+  CHECK(understand(texts)->request.effects.slowdown == kGpuEffects.slowdown);
+  texts.effects = "0.5,0.01,5us";
+  const Effects effects = understand(texts)->request.effects;
+  CHECK(effects.slowdown == 0.5);
+  CHECK(effects.jitter == 0.01);
+  CHECK(effects.launch_s == Approx(5e-6));
+  texts.effects = "0.5";
+  CHECK(understand(texts).status().message() ==
+        "--effects 0.5: takes gpu, or two shares and a time, as 0.6,0.02,7us");
+}
+
+TEST_CASE("proof takes neither a model nor a cluster") {
+  PlanTexts texts;
+  texts.validate = true;
+  texts.json = true;
+  const auto options = understand(texts);
+  REQUIRE(options.ok());
+  CHECK(options->validate);
+  CHECK(options->json);
+}
+
 TEST_CASE("arguments that cannot be are named") {
   const std::vector<Case> cases{
       {&PlanTexts::model, std::nullopt, "--model is missing"},

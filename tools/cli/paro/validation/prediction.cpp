@@ -13,7 +13,7 @@ namespace paro::tool {
 namespace {
 
 constexpr double kGrid = 32;  // simulations in a published step's time
-constexpr double kMostGrid = 100 * kGrid;
+constexpr double kMaxGrid = 100 * kGrid;
 constexpr double kOrderShare = 0.05;
 
 // Of the work of all passes, the forward one: a third where the backward one is twice as long, a
@@ -61,7 +61,7 @@ auto calibration_order(const PublishedTable& table, const PublishedRow& row) {
 }
 
 // Of one computation, in one table.
-bool alike(const PublishedRow& a, const PublishedRow& b) {
+bool same_computation(const PublishedRow& a, const PublishedRow& b) {
   return a.model == b.model && a.recomputation == b.recomputation;
 }
 
@@ -101,11 +101,11 @@ ho::Result<double> RowSteps::at(size_t grid_point, const Effects& effects) {
 }
 
 ho::Result<double> RowSteps::expected_s(double compute_s, const Effects& effects) {
-  const double place = compute_s / published_s_ * kGrid;
-  const auto below = static_cast<size_t>(std::clamp(std::floor(place), 0.0, kMostGrid));
+  const double position = compute_s / published_s_ * kGrid;
+  const auto below = static_cast<size_t>(std::clamp(std::floor(position), 0.0, kMaxGrid));
   HORING_ASSIGN(const double least, at(below, effects));
   HORING_ASSIGN(const double most, at(below + 1, effects));
-  return least + (most - least) * (place - static_cast<double>(below));
+  return least + (most - least) * (position - static_cast<double>(below));
 }
 
 ho::Result<double> RowSteps::calibrated_s(const Effects& effects) {
@@ -133,8 +133,8 @@ Validation::Validation(const std::vector<PublishedTable>& tables) {
       // Of equals the first one.
       const auto best =
           std::min_element(rows_.begin() + first, rows_.end(), [&](const Row& a, const Row& b) {
-            return std::tuple(!alike(*a.row, row), calibration_order(table, *a.row)) <
-                   std::tuple(!alike(*b.row, row), calibration_order(table, *b.row));
+            return std::tuple(!same_computation(*a.row, row), calibration_order(table, *a.row)) <
+                   std::tuple(!same_computation(*b.row, row), calibration_order(table, *b.row));
           });
       rows_[i].calibrated_on = static_cast<size_t>(best - rows_.begin());
     }

@@ -66,7 +66,7 @@ class Validation {
     const PublishedTable* table;
     const PublishedRow* row;
     RowSteps steps;
-    size_t calibrated_on;  // a place in rows_
+    size_t calibrated_on;  // an index of rows_
   };
   std::vector<Row> rows_;
 };

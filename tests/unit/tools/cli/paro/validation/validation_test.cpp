@@ -55,7 +55,7 @@ Score score_of_use(const std::vector<RowPrediction>& all, TableUse use) {
   return score_of(some);
 }
 
-std::string name_of(const RowPrediction& each) {
+std::string row_text(const RowPrediction& each) {
   return each.table->name + ", " + each.row->model + " on " + std::to_string(each.row->gpus);
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("the rows that the planner misses by more than 15 % are known") {
   std::set<std::string> far;
   for (const RowPrediction& each : proof().predictions) {
     if (each.table->use != TableUse::kShown && !each.calibrates && std::abs(each.error()) > 0.15) {
-      far.insert(name_of(each));
+      far.insert(row_text(each));
     }
   }
   CHECK(far == std::set<std::string>{"llm-foundry A100-40, 13b on 8",
@@ -94,7 +94,7 @@ TEST_CASE("the effects of GPUs are what fitting gives") {
 TEST_CASE("a calibrated row is planned as published, and counts in no score") {
   for (const RowPrediction& each : proof().predictions) {
     if (each.calibrates) {
-      INFO(name_of(each));
+      INFO(row_text(each));
       CHECK(std::abs(each.error()) < 1e-6);
       CHECK(each.without_error == 0);
     }

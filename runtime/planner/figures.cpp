@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/parallelism.hpp"
 #include "step/buckets.hpp"
 #include "step/critical_path.hpp"
 #include "step/step_plan.hpp"
@@ -288,10 +289,26 @@ StepPath path_of(const Simulated& simulated,
           simulated.intra.busy_s + simulated.inter.busy_s};
 }
 
+// Routed experts are split among the ranks that hold the same ones.
+StateBytes states_of(const Strategy& strategy, const PlannerRequest& request) {
+  const auto part = [&](double share, const WorldShape& world) {
+    const ModelSize model{request.model.parameters * share, request.model.trainable * share};
+    return state_bytes(strategy, model, request.bytes, world);
+  };
+  const StateBytes dense = part(1 - request.routed_share, request.world);
+  const StateBytes routed =
+      part(request.routed_share, expert_world(request.world, request.expert_ranks));
+  return {dense.parameters + routed.parameters,
+          dense.gradients + routed.gradients,
+          dense.optimizer + routed.optimizer};
+}
+
+}  // namespace
+
 MemoryNeed memory_of(const Strategy& strategy, const PlannerRequest& request) {
   const Units units(request);
   MemoryNeed need;
-  need.states = state_bytes(strategy, request.model, request.bytes, request.world);
+  need.states = states_of(strategy, request);
   if (strategy.parameters != Scope::kReplicated) {
     const double unit = std::max(units.layer().parameters, units.shared().parameters);
     need.gathered = request.bytes.parameter * unit * (double{1} + request.prefetch);
@@ -316,15 +333,15 @@ MemoryNeed memory_of(const Strategy& strategy, const PlannerRequest& request) {
   }
   need.gradient_buffers += packed * kPackBuffers;
   need.activations = request.activation_bytes;
+  need.reserve = request.reserve_bytes;
   return need;
 }
-
-}  // namespace
 
 ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRequest& request) {
   StrategyFigures figures;
   figures.strategy = strategy;
   figures.memory = memory_of(strategy, request);
+  figures.micro_batches = request.micro_batches;
   if (request.memory_bytes > 0) {
     figures.missing_bytes = std::max(figures.memory.total() - request.memory_bytes, 0.0);
   }

@@ -25,8 +25,9 @@ struct MemoryNeed {
   double gathered = 0;          // parameters of layers in use
   double gradient_buffers = 0;  // gradients on their way to those who keep them
   double activations = 0;
+  double reserve = 0;
   [[nodiscard]] double total() const {
-    return states.total() + gathered + gradient_buffers + activations;
+    return states.total() + gathered + gradient_buffers + activations + reserve;
   }
 };
 
@@ -53,11 +54,14 @@ struct StrategyFigures {
   Strategy strategy;
   MemoryNeed memory;
   StepTime time;
-  double missing_bytes = 0;  // 0: it fits, or the memory is not known
+  double missing_bytes = 0;    // 0: it fits, or the memory is not known
+  uint32_t micro_batches = 1;  // of a step
   [[nodiscard]] bool fits() const { return missing_bytes == 0; }
 };
 
-// For a request that check() accepts.
+[[nodiscard]] MemoryNeed memory_of(const Strategy& strategy, const PlannerRequest& request);
+
+// For a request that check() accepts and with_batch() has completed.
 [[nodiscard]] ho::Result<StrategyFigures> figures_of(const Strategy& strategy,
                                                      const PlannerRequest& request);
 

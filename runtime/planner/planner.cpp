@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "planner/batch.hpp"
 #include "planner/reason.hpp"
 
 namespace paro {
@@ -54,7 +55,8 @@ ho::Result<Recommendation> recommend(const PlannerRequest& request) {
   HORING_TRY(check(request));
   Recommendation result;
   for (const Strategy& strategy : all_strategies()) {
-    HORING_ASSIGN(const StrategyFigures figures, figures_of(strategy, request));
+    HORING_ASSIGN(const StrategyFigures figures,
+                  figures_of(strategy, with_batch(strategy, request)));
     if (figures.fits()) {
       result.ranking.push_back(result.figures.size());
     }

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "cost/links.hpp"
@@ -39,6 +41,16 @@ struct PlannerRequest {
   // Gradients of neighbouring layers that have at most so many together are reduced together; 0:
   // no layer's are.
   uint64_t bucket_bytes = 0;
+
+  // What planner/job.hpp knows of a job by names.
+  double routed_share = 0;    // of the model's parameters, routed experts,
+  uint32_t expert_ranks = 1;  // which so many ranks share beside the data-parallel ones
+  double reserve_bytes = 0;   // of memory, that no plan may count on
+  // Of a rank in a step; each strategy has micro-batches as large as its memory is for, in place of
+  // `micro_batches` and `activation_bytes`. 0: these hold.
+  uint32_t sequences = 0;
+  double activations_of_sequence = 0;
+  std::vector<std::string> assumed;  // what was not given: "sequences of 2048 tokens: give .."
 };
 
 // Layers, a unit that others share, and those.

@@ -15,6 +15,7 @@ Json memory_json(const MemoryNeed& need) {
           {"gathered", need.gathered},
           {"gradient_buffers", need.gradient_buffers},
           {"activations", need.activations},
+          {"reserve", need.reserve},
           {"needed", need.total()}};
 }
 
@@ -35,6 +36,7 @@ Json strategy_json(const StrategyFigures& figures, const PlanOptions& options) {
                {"memory_bytes", memory_json(figures.memory)},
                {"time_s", time_json(figures.time)},
                {"exposed_s", figures.time.exposed_s},
+               {"accumulation", figures.micro_batches},
                {"paper_t_s", figures.time.paper_step_s},
                {"throughput_indicator", figures.time.indicator},  // null where T is 0
                {"fits", figures.fits()},
@@ -89,7 +91,29 @@ Json request_json(const PlanOptions& options) {
            {{"slowdown", request.effects.slowdown},
             {"jitter", request.effects.jitter},
             {"launch_s", request.effects.launch_s}}},
-          {"prefetch", request.prefetch}};
+          {"prefetch", request.prefetch},
+          {"sequences", request.sequences},
+          {"reserve_bytes", request.reserve_bytes}};
+}
+
+// Null without dimensions beside data parallelism.
+Json parallelism_json(const PlanOptions& options) {
+  if (!options.job || options.job->sizes.alone()) {
+    return {};
+  }
+  const Parallelism& sizes = options.job->sizes;
+  Json json = {{"tp", sizes.tensor},
+               {"pp", sizes.pipeline},
+               {"cp", sizes.context},
+               {"ep", sizes.expert},
+               {"interleave", sizes.parts},
+               {"bubble", options.steps.bubble},
+               {"bytes_per_micro_batch", Json::object()}};
+  for (const DimensionTraffic& each : options.steps.traffic) {
+    json["bytes_per_micro_batch"][std::string(each.dimension)] = {
+        {"bytes", each.bytes}, {"level", each.level == Level::kIntra ? "intra" : "inter"}};
+  }
+  return json;
 }
 
 Json name_json(const StrategyFigures* figures) {
@@ -112,6 +136,8 @@ std::string json_text(const Report& report) {
     json["ranking"].push_back(letters(recommendation.figures[row].strategy));
   }
   json["notes"] = report.notes;
+  json["parallelism"] = parallelism_json(report.options);
+  json["assumed"] = report.options.request.assumed;
   return json.dump(2) + "\n";
 }
 

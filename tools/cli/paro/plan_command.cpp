@@ -40,6 +40,9 @@ int show_measured(PlanOptions options, const MeasuredJob& measured) {
       !status.ok()) {
     return fail(status);
   }
+  if (const ho::Status status = complete(options); !status.ok()) {
+    return fail(status);
+  }
   return show(std::move(options), std::move(notes));
 }
 

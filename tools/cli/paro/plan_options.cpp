@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "cli/paro/plan_names.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "cli/subcommands/option_error.hpp"
 
@@ -66,9 +67,10 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
       {{"--model",
         "MODEL",
         texts.model,
-        "llama-7b, llama-65b, or params=7e9,trainable=4e8,layers=32,sequence=2048 (trainable: "
+        "a name (llama-3-8b, mixtral-8x7b, gpt2), a Hugging Face config.json or its folder, or "
+        "params=7e9,trainable=4e8,layers=32,sequence=2048 (trainable: "
         "all of them unless given; the rest is frozen, and split as the strategy's "
-        "parameters); llama-7b,trainable=4e8 changes a known one; shared=131e6: so many of them "
+        "parameters); llama-3-8b,trainable=4e8 changes a known one; shared=131e6: so many of them "
         "are "
         "a unit beside the layers that another one computes with too, as a head with the "
         "embedding's (sharing=2: that two do)"},
@@ -84,7 +86,11 @@ void declare_model(CLI::App& app, PlanTexts& texts) {
         texts.update_time,
         "how long one rank's optimizer takes for all parameters: 80ms; where its state is split, a "
         "part of that [0]"},
-       {"--activations", "SIZE", texts.activations, "memory of a rank for activations: 12GB [0]"},
+       {"--activations",
+        "SIZE",
+        texts.activations,
+        "memory of a rank for activations of a micro-batch, or of one sequence where each strategy "
+        "has its own micro-batch: 12GB [by formula where the model has shapes, else 0]"},
        {"--sequence", "N", texts.sequence, "tokens of a sample [the model's]"},
        {"--bytes",
         "P,G,O",
@@ -145,6 +151,33 @@ void declare_cluster(CLI::App& app, PlanTexts& texts) {
       ->group("Cluster");
 }
 
+void declare_names(CLI::App& app, PlanTexts& texts) {
+  declare(
+      app,
+      "By name, for a model with a name or a config.json",
+      {{"--gpu", "NAME", texts.gpu, "h100, a100-40: memory, links, peak rates"},
+       {"--instance",
+        "NAME",
+        texts.instance,
+        "p5.48xlarge, a3-megagpu-8g, dgx-h100: GPUs, NICs and all that --gpu has"},
+       {"--network", "NxRATE", texts.network, "NICs of a node: 8x400Gbit"},
+       {"--global-batch",
+        "N",
+        texts.global_batch,
+        "sequences of a step on all ranks; chooses micro-batch and accumulation"},
+       {"--mfu", "SHARE", texts.mfu, "of the peak that computing takes [by GPU and precision]"},
+       {"--recompute", "WHAT", texts.recompute, "of activations: none, selective, full [none]"},
+       {"--optimizer", "NAME", texts.optimizer, "adamw, adamw-8bit, sgd, sgd-momentum [adamw]"},
+       {"--precision", "NAME", texts.precision, "fp32, tf32, fp16, bf16, fp8 [bf16]"},
+       {"--tp", "N", texts.tensor, "ranks of tensor parallelism, with sequence parallelism [1]"},
+       {"--pp", "N", texts.pipeline, "stages of a pipeline [1]"},
+       {"--interleave", "N", texts.interleave, "parts of a stage's layers [1]"},
+       {"--cp", "N", texts.context, "ranks that share a sequence [1]"},
+       {"--ep", "N", texts.expert, "data-parallel ranks that share routed experts [1]"}});
+  app.add_flag("--names", texts.names, wrapped("print all names that are known, and end"))
+      ->group("By name, for a model with a name or a config.json");
+}
+
 void declare_cost(CLI::App& app, PlanTexts& texts) {
   declare(app,
           "Cost per million tokens",
@@ -181,7 +214,7 @@ ho::Status take_bytes(const PlanTexts::Text& text, BytesPerParameter& bytes) {
 // As libparo's runner: sums of several gradients are in fp32, where none are given as narrow.
 double bytes_of_sum(const PlannerRequest& request) {
   constexpr double kFp32 = 4;
-  const bool sums = request.micro_batches > 1 || request.sharing_units > 0;
+  const bool sums = request.micro_batches > 1 || request.sequences > 1 || request.sharing_units > 0;
   const BytesPerParameter& bytes = request.bytes;
   const double usual = bytes.gradient > 0 ? std::max(bytes.gradient, kFp32) : 0;
   return !sums ? 0 : bytes.gradient_sum > 0 ? bytes.gradient_sum : usual;
@@ -225,7 +258,8 @@ ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm
 
 ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   if (!texts.model) {
-    return ho::invalid("--model is missing: llama-7b, llama-65b or params=7e9,layers=32");
+    return ho::invalid(
+        "--model is missing: a name as llama-3-8b, a config.json or params=7e9,layers=32");
   }
   HORING_ASSIGN(options.model, parse_model(*texts.model));
   HORING_TRY(take(texts.sequence, "--sequence", options.model.sequence, ho::parse_whole, 1U));
@@ -237,7 +271,6 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take_bytes(texts.bytes, request.bytes));
   HORING_TRY(
       take(texts.accumulation, "--accumulation", request.micro_batches, ho::parse_whole, 1U));
-  request.bytes.gradient_sum = bytes_of_sum(request);
   HORING_TRY(take(texts.compute_time, "--compute-time", request.compute_s, ho::parse_time));
   HORING_TRY(take(texts.update_time, "--update-time", request.update_s, ho::parse_time));
   HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, ho::parse_size));
@@ -264,22 +297,28 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||
-        texts.nics) {
+        texts.nics || texts.instance || texts.network) {
       return ho::invalid(
           "--measure finds nodes, ranks and links itself: of the cluster's options it takes "
-          "--memory, --world-algorithm and the three of calls only");
+          "--memory, --gpu, --world-algorithm and the three of calls only");
+    }
+    if (texts.gpu && !facts.memory_bytes) {
+      HORING_ASSIGN(const Gpu gpu, find_gpu(*texts.gpu));
+      facts.memory_bytes = gpu.memory_gb * 1e9;
     }
     return {};
   }
   if (texts.cluster) {
     HORING_ASSIGN(const ClusterFacts file, read_cluster_file(*texts.cluster));
     facts = merged(facts, file);
-  } else if (!texts.nodes && !texts.ranks_per_node) {
+  } else if (!texts.nodes && !texts.ranks_per_node && !texts.instance) {
     return ho::invalid(
         "the cluster is missing: give --cluster FILE, or --nodes and --ranks-per-node, or in a "
         "running job --measure");
   }
-  return apply(facts, options.request);
+  HORING_ASSIGN(facts, with_machine(texts, facts, options.request.assumed));
+  HORING_TRY(apply(facts, options.request));
+  return complete(options);
 }
 
 ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
@@ -311,6 +350,18 @@ int refuse(const std::string& message) {
 
 }  // namespace
 
+ho::Status complete(PlanOptions& options) {
+  PlannerRequest& request = options.request;
+  if (options.job) {
+    HORING_TRY(check(request));
+    HORING_ASSIGN(options.steps, apply(*options.job, request));
+    options.micro_batch = options.steps.batch.micro_batch;
+    options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
+  }
+  request.bytes.gradient_sum = bytes_of_sum(request);
+  return {};
+}
+
 ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   PlanOptions options;
   options.json = texts.json;
@@ -320,6 +371,7 @@ ho::Result<PlanOptions> understand(const PlanTexts& texts) {
     return options;
   }
   HORING_TRY(take_model_and_step(texts, options));
+  HORING_TRY(take_job(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));
   return options;
@@ -336,6 +388,7 @@ ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv) {
   PlanTexts texts;
   declare_model(app, texts);
   declare_cluster(app, texts);
+  declare_names(app, texts);
   declare_cost(app, texts);
   app.add_flag("--validate",
                texts.validate,
@@ -359,6 +412,11 @@ ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv) {
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.exit_status = refuse(error.what());
+    return parsed;
+  }
+  if (texts.names) {
+    std::fputs(names_text().c_str(), stdout);
+    parsed.exit_status = 0;
     return parsed;
   }
   auto understood = understand(texts);

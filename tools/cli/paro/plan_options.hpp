@@ -8,6 +8,7 @@
 #include "cli/paro/job/cluster_facts.hpp"
 #include "cli/paro/job/model_spec.hpp"
 #include "cli/subcommands/exit_status.hpp"
+#include "planner/job.hpp"
 #include "planner/price.hpp"
 #include "planner/request.hpp"
 
@@ -36,9 +37,23 @@ struct PlanTexts {
   Text activations;
   Text prefetch;
   Text sequence;
+  Text gpu;
+  Text instance;
+  Text network;
+  Text global_batch;
+  Text mfu;
+  Text recompute;
+  Text optimizer;
+  Text precision;
+  Text tensor;
+  Text pipeline;
+  Text context;
+  Text expert;
+  Text interleave;
   Text price;
   Text watts;
   Text energy_price;
+  bool names = false;
   bool no_overlap = false;
   Text effects;
   bool measure = false;
@@ -52,6 +67,8 @@ struct PlanOptions {
   uint32_t micro_batch = 1;  // samples per rank
   ClusterFacts facts;        // from arguments and a file
   PlannerRequest request;    // world, links and memory are set where `measure` is not
+  std::optional<Job> job;    // by names; complete() puts it into the request
+  JobSteps steps;            // what came of it
   std::optional<Prices> prices;
   bool measure = false;
   bool validate = false;  // nothing else but json is set then, nor with fit
@@ -59,11 +76,15 @@ struct PlanOptions {
   bool json = false;
   // Of a step; 0: not known.
   [[nodiscard]] double tokens_per_rank() const {
-    return double{1} * micro_batch * model.sequence * request.micro_batches;
+    return double{1} * model.sequence *
+           (request.sequences > 0 ? request.sequences
+                                  : double{1} * micro_batch * request.micro_batches);
   }
 };
 
 [[nodiscard]] ho::Result<PlanOptions> understand(const PlanTexts& texts);
+// Once the request has world, links and memory: what the job's names say of it.
+[[nodiscard]] ho::Status complete(PlanOptions& options);
 
 // argv[0] is the subcommand's name.
 [[nodiscard]] ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv);

@@ -45,6 +45,39 @@ std::string sharing_text(const PlannerRequest& request) {
                            request.sharing_units == 1 ? "s" : "");
 }
 
+std::string batch_text(const PlanOptions& options) {
+  const PlannerRequest& request = options.request;
+  return request.sequences > 0
+             ? fmt::format("{} sequences a rank, in micro-batches as memory is for",
+                           request.sequences)
+             : fmt::format(
+                   "micro-batch {}, accumulation {}", options.micro_batch, request.micro_batches);
+}
+
+// What a rank has of the model, and what dimensions beside data parallelism send; nothing where
+// there are none.
+std::string parallelism_text(const PlanOptions& options) {
+  if (!options.job || options.job->sizes.alone()) {
+    return {};
+  }
+  const Parallelism& sizes = options.job->sizes;
+  std::string text =
+      fmt::format("beside   tp {}, cp {}, ep {}, pp {}: of {} parameters a rank has {}",
+                  sizes.tensor,
+                  sizes.context,
+                  sizes.expert,
+                  sizes.pipeline,
+                  ho::count_text(options.model.size.parameters),
+                  ho::count_text(options.request.model.parameters));
+  for (const DimensionTraffic& each : options.steps.traffic) {
+    text += fmt::format("; {} sends {} a micro-batch {} nodes",
+                        each.dimension,
+                        ho::bytes_text(each.bytes),
+                        each.level == Level::kIntra ? "inside" : "between");
+  }
+  return text + fmt::format("; bubble {:.3g} %\n", options.steps.bubble * 100);
+}
+
 // What the figures are for.
 std::string head_text(const Report& report) {
   const PlanOptions& options = report.options;
@@ -73,16 +106,19 @@ std::string head_text(const Report& report) {
                         request.links.nics_per_group,
                         to_string(request.links.world));
   }
-  text += fmt::format("\nstep     micro-batch {}, accumulation {}; computation {}\n",
-                      options.micro_batch,
-                      request.micro_batches,
+  text += fmt::format("\nstep     {}; computation {}\n",
+                      batch_text(options),
                       request.compute_s > 0 ? ho::seconds_text(request.compute_s) : "not given");
   text += fmt::format("rank     {}; activations {}\n",
                       request.memory_bytes > 0 ? ho::bytes_text(request.memory_bytes) + " of memory"
                                                : "memory not given, everything counts as fitting",
                       ho::bytes_text(request.activation_bytes));
+  text += parallelism_text(options);
   for (const std::string& note : report.notes) {
     text += "note     " + note + "\n";
+  }
+  for (const std::string& assumed : request.assumed) {
+    text += "assumed  " + assumed + "\n";
   }
   return text + "\n";
 }
@@ -107,6 +143,11 @@ class Table {
   [[nodiscard]] std::string text() && {
     add("", true, [&](const StrategyFigures& row) { return mark(row); });
     add("strategy", true, [](const StrategyFigures& row) { return letters(row.strategy); });
+    if (sequences() > 0) {
+      add("batch", false, [&](const StrategyFigures& row) {
+        return fmt::format("{}x{}", sequences() / row.micro_batches, row.micro_batches);
+      });
+    }
     add_memory();
     add_time();
     add_cost();
@@ -119,11 +160,14 @@ class Table {
         "computation).\n\n{}",
         memory_.name,
         time_.name,
-        report_.options.request.micro_batches,
+        sequences() > 0 ? "accumulation" : std::to_string(report_.options.request.micro_batches),
         ho::aligned(columns_));
   }
 
  private:
+  // Of a rank, in micro-batches that each strategy has chosen; 0: all have the same.
+  [[nodiscard]] uint32_t sequences() const { return report_.options.request.sequences; }
+
   template <typename Cell>
   void add(std::string head, bool left, Cell cell) {
     ho::Column column{std::move(head), left, {}};
@@ -154,6 +198,9 @@ class Table {
     add_bytes("states", [](const MemoryNeed& need) { return need.states.total(); });
     add_bytes("buffers",
               [](const MemoryNeed& need) { return need.gathered + need.gradient_buffers; });
+    if (report_.options.request.reserve_bytes > 0) {
+      add_bytes("reserve", [](const MemoryNeed& need) { return need.reserve; });
+    }
     add_bytes("need", [](const MemoryNeed& need) { return need.total(); });
     add("fits", false, [&](const StrategyFigures& row) {
       return row.fits()

@@ -7,44 +7,60 @@
 #include <set>
 
 #include "base/quantity.hpp"
+#include "base/text_file.hpp"
+#include "model/config.hpp"
+#include "model/known_models.hpp"
 
 namespace paro::tool {
 namespace {
 
-struct KnownModel {
+// As many parameters as they are called after, not as they have.
+struct RoundModel {
   std::string_view name;
   double parameters;
-  uint32_t layers;
   uint32_t sequence;
 };
-
-// As many parameters as they are called after.
-constexpr std::array kKnown{
-    KnownModel{"llama-7b", 7e9, 32, 2048},
-    KnownModel{"llama-65b", 65e9, 80, 2048},
+constexpr std::array kRound{
+    RoundModel{"llama-7b", 7e9, 2048},
+    RoundModel{"llama-65b", 65e9, 2048},
 };
 
 ho::Status refused(std::string_view text, std::string_view problem) {
-  std::string names;
-  for (const KnownModel& model : kKnown) {
-    names += std::string(model.name) + ", ";
-  }
   return ho::invalid(
-      fmt::format("--model {}: {}; takes {}or a list as "
+      fmt::format("--model {}: {}; or a Hugging Face config.json, or a list as "
                   "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
                   text,
-                  problem,
-                  names));
+                  problem));
+}
+
+void set_shape(ModelSpec& spec, const Transformer& model) {
+  spec.size = {parameters_of(model).total, 0};
+  spec.layers = static_cast<uint32_t>(model.layers.size());
+  spec.size.shared = model.tied ? model.vocabulary * model.hidden : 0;
+  spec.shape = model;
+}
+
+ho::Status read_config(ModelSpec& spec, const std::string& path) {
+  constexpr size_t kMaxFileBytes = size_t{1} << 20U;
+  const auto text = ho::read_text_file(path, kMaxFileBytes);
+  if (!text.ok()) {
+    return refused(spec.text, "cannot be read (" + text.status().message() + ")");
+  }
+  HORING_ASSIGN(const Transformer model, parse_config(*text, path));
+  set_shape(spec, model);
+  return {};
 }
 
 ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
   const std::string what = "--model " + std::string(key);
   if (key == "params") {
     HORING_ASSIGN(spec.size.parameters, ho::parse_count(what, value));
+    spec.shape.reset();
   } else if (key == "trainable") {
     HORING_ASSIGN(spec.size.trainable, ho::parse_count(what, value));
   } else if (key == "layers") {
     HORING_ASSIGN(spec.layers, ho::parse_whole(what, value, 1));
+    spec.shape.reset();
   } else if (key == "shared") {
     HORING_ASSIGN(spec.size.shared, ho::parse_count(what, value));
   } else if (key == "sharing") {
@@ -59,23 +75,35 @@ ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
 
 // One piece between commas.
 ho::Status take(ModelSpec& spec, std::string_view piece, std::set<std::string_view>& seen) {
+  const bool is_file = piece.ends_with(".json");
+  const bool is_path = is_file || piece.find('/') != std::string_view::npos;
   const size_t equals = piece.find('=');
-  if (equals != std::string_view::npos) {
+  if (!is_path && equals != std::string_view::npos) {
     const std::string_view key = piece.substr(0, equals);
     if (!seen.insert(key).second) {
       return refused(spec.text, fmt::format("'{}' is given twice", key));
     }
     return set(spec, key, piece.substr(equals + 1));
   }
-  const auto* const known = std::find_if(
-      kKnown.begin(), kKnown.end(), [&](const KnownModel& model) { return model.name == piece; });
-  if (known == kKnown.end() || !seen.empty()) {
+  if (!seen.empty()) {
     return refused(spec.text, fmt::format("'{}' is not known here", piece));
   }
-  seen.insert(known->name);
-  spec.size = {known->parameters, 0};
-  spec.layers = known->layers;
-  spec.sequence = known->sequence;
+  seen.insert(piece);
+  if (is_path) {
+    return read_config(spec, std::string(piece) + (is_file ? "" : "/config.json"));
+  }
+  const auto shape = known_model(piece);
+  if (!shape.ok()) {
+    return refused(spec.text, shape.status().message());
+  }
+  set_shape(spec, *shape);
+  const auto* const round = std::find_if(
+      kRound.begin(), kRound.end(), [&](const RoundModel& model) { return model.name == piece; });
+  if (round != kRound.end()) {
+    spec.size = {round->parameters, 0};
+    spec.sequence = round->sequence;
+    spec.is_round = true;
+  }
   return {};
 }
 

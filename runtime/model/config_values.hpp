@@ -1,0 +1,52 @@
+// The values of a config.json, which may hold anything. Pure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace paro {
+
+// Reads on after an error, so that all that is missing is named at once: a value that is not there
+// or cannot be is 1 until status() is asked.
+class ConfigValues {
+ public:
+  ConfigValues(nlohmann::json object, std::string name)
+      : object_(std::move(object)), name_(std::move(name)) {}
+
+  // A whole number from 1 to `most`, by its name or where that is not there by its other one.
+  [[nodiscard]] double size(std::string_view key, double most, std::string_view other = {});
+  // The same where null, 0 and nothing stand for `otherwise`.
+  [[nodiscard]] double size_or(std::string_view key, double otherwise, double most);
+  [[nodiscard]] bool flag_or(std::string_view key, bool otherwise);
+  // A number from 0 to 1 that is above 0.
+  [[nodiscard]] bool rate_above_zero_or(std::string_view key, bool otherwise);
+  [[nodiscard]] std::string text_or(std::string_view key, std::string otherwise);
+  // Whole numbers from 0 on; nothing where the list is.
+  [[nodiscard]] std::vector<double> sizes_or_none(std::string_view key);
+  [[nodiscard]] std::vector<std::string> texts_or_none(std::string_view key);
+
+  void must(bool holds, const std::string& problem);
+  [[nodiscard]] const std::string& name() const { return name_; }
+  // Ok, or the first value that cannot be, or all that are missing.
+  [[nodiscard]] ho::Status status() const;
+
+ private:
+  [[nodiscard]] const nlohmann::json* find(std::string_view key) const;
+  [[nodiscard]] double whole(std::string_view key, const nlohmann::json& value, double most);
+  double bad(std::string_view key, const nlohmann::json& value, std::string_view takes);
+
+  nlohmann::json object_;
+  std::string name_;
+  std::vector<std::string> missing_;
+  std::string problem_;
+};
+
+// One JSON object, or why the text is none.
+[[nodiscard]] ho::Result<nlohmann::json> parse_config_object(std::string_view text,
+                                                             std::string_view name);
+
+}  // namespace paro

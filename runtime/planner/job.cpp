@@ -1,0 +1,193 @@
+#include "planner/job.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "base/quantity.hpp"
+
+namespace paro {
+namespace {
+
+Precision usual_precision(const Job& job) {
+  const bool has_bf16 = !job.gpu || peak_flops(*job.gpu, Precision::kBf16).ok();
+  return has_bf16 ? Precision::kBf16 : Precision::kFp16;
+}
+
+ActivationShape activation_shape(const Job& job, double sequence) {
+  ActivationShape shape;
+  shape.sequence = sequence;
+  shape.tensor = job.sizes.tensor;
+  shape.context = job.sizes.context;
+  shape.sequence_parallel = job.sizes.tensor > 1;
+  shape.recompute = job.recompute;
+  return shape;
+}
+
+double sequence_of(const Job& job, PlannerRequest& request) {
+  if (job.sequence > 0) {
+    return job.sequence;
+  }
+  constexpr double kUsual = 2048;
+  const double longest = job.model.sequence;
+  const double sequence = longest > 0 ? std::min(longest, 4 * kUsual) : kUsual;
+  request.assumed.push_back(fmt::format("sequences of {} tokens: give --sequence", sequence));
+  return sequence;
+}
+
+void set_bytes(const Job& job, Precision precision, PlannerRequest& request) {
+  if (job.bytes_reported) {
+    return;
+  }
+  const OptimizerKind optimizer = job.optimizer.value_or(OptimizerKind::kAdamW);
+  request.bytes = bytes_of(optimizer, precision);
+  if (!job.optimizer) {
+    request.assumed.push_back(fmt::format("optimizer {}: give --optimizer", to_string(optimizer)));
+  }
+}
+
+// What one rank holds of the model.
+void set_model(const Job& job, PlannerRequest& request) {
+  const Transformer& model = job.model;
+  const double trained_share = request.model.trainable / request.model.parameters;
+  const RankModel rank = model_of_rank(model, job.sizes);
+  if (!job.sizes.alone()) {
+    request.model = {rank.parameters(), rank.parameters() * trained_share};
+  }
+  request.layers = rank.layers;
+  request.routed_share = rank.parameters() > 0 ? rank.routed / rank.parameters() : 0;
+  request.expert_ranks = job.sizes.expert;
+  request.sharing_units = model.tied && job.sizes.pipeline == 1 ? 1 : 0;
+  request.model.shared = request.sharing_units * model.vocabulary * model.hidden / job.sizes.tensor;
+  request.model.shared_trainable = request.model.shared * trained_share;
+}
+
+// Seconds of what other dimensions send for one sequence, none of it hidden.
+double beside_s(const Job& job,
+                const PlannerRequest& request,
+                const WorldShape& nodes,
+                double sequence) {
+  const double nics = std::max(request.links.nics_per_group / nodes.group_size, 1e-9);
+  double seconds = 0;
+  for (const DimensionTraffic& each :
+       traffic_of(job.sizes, job.model, nodes, sequence, 1, job.recompute)) {
+    const double inter = request.links.inter_bytes_per_s * std::min(nics, 1.0);
+    const double rate = each.level == Level::kIntra ? request.links.intra_bytes_per_s : inter;
+    seconds += rate > 0 ? each.bytes / rate : 0;
+  }
+  return seconds;
+}
+
+// Of one sequence on one rank, forward and backward, and what of it is forward.
+ho::Result<double> computing_s(const Job& job,
+                               Precision precision,
+                               double sequence,
+                               PlannerRequest& request) {
+  const double trained_share = request.model.trainable / request.model.parameters;
+  const StepFlops flops =
+      step_flops(job.model, sequence, trained_share, job.recompute, ScoreCount::kCausal);
+  request.forward_share = flops.forward / flops.executed();
+  if (!job.gpu) {
+    return 0.0;
+  }
+  HORING_ASSIGN(const double peak, peak_flops(*job.gpu, precision));
+  const double executed = efficiency(*job.gpu, precision, job.recompute == Recompute::kFull);
+  const double usual = executed * flops.model() / flops.executed();
+  if (!job.mfu) {
+    request.assumed.push_back(
+        fmt::format("an MFU of {:.2g} while it computes ({} of {}): give --mfu or --compute-time",
+                    usual,
+                    to_string(precision),
+                    job.gpu->name));
+  }
+  const double ranks = static_cast<double>(job.sizes.ranks_of_replica());
+  return flops.model() * sequence / ranks / (peak * job.mfu.value_or(usual));
+}
+
+ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& request) {
+  Batch batch{job.micro_batch.value_or(1), job.accumulation.value_or(1)};
+  if (job.global_batch == 0) {
+    if (!job.micro_batch) {
+      request.assumed.emplace_back(
+          "micro-batches of 1 sequence: give --global-batch or "
+          "--micro-batch");
+    }
+    return batch;
+  }
+  if (job.accumulation) {
+    return ho::invalid("--global-batch chooses the accumulation: leave out --accumulation");
+  }
+  HORING_ASSIGN(const uint32_t sequences, sequences_of_rank(job.global_batch, data_ranks));
+  if (job.micro_batch || job.sizes.pipeline > 1) {
+    if (!job.micro_batch) {
+      request.assumed.emplace_back(
+          "micro-batches of 1 sequence in the pipeline: give --micro-batch");
+    }
+    if (sequences % batch.micro_batch != 0) {
+      return ho::invalid(fmt::format(
+          "--micro-batch {}: does not divide the {} sequences of a rank, which are --global-batch "
+          "{} over {} ranks",
+          batch.micro_batch,
+          sequences,
+          job.global_batch,
+          data_ranks));
+    }
+    batch.accumulation = sequences / batch.micro_batch;
+    return batch;
+  }
+  request.sequences = sequences;  // each strategy has its own micro-batch
+  return Batch{1, sequences};
+}
+
+}  // namespace
+
+ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
+  const WorldShape nodes = request.world;
+  const Precision precision = job.precision.value_or(usual_precision(job));
+  const double sequence = sequence_of(job, request);
+  HORING_TRY(check(job.sizes, job.model, nodes, sequence));
+  if (!job.precision && job.gpu) {
+    request.assumed.push_back(fmt::format("precision {}: give --precision", to_string(precision)));
+  }
+  set_bytes(job, precision, request);
+  HORING_ASSIGN(const double sequence_s, computing_s(job, precision, sequence, request));
+  const double waiting_s = beside_s(job, request, nodes, sequence);
+  set_model(job, request);
+  const DataParallel data = data_parallel(job.sizes, nodes, request.links.nics_per_group);
+  request.world = data.world;
+  request.links.nics_per_group = data.nics_per_group;
+  HORING_ASSIGN(const Batch batch, batch_of(job, data.ranks(), request));
+  request.micro_batches = batch.accumulation;
+  const double bubble = bubble_share(job.sizes, batch.accumulation);
+  const double sequences = double{1} * batch.micro_batch * batch.accumulation;
+  request.compute_s = job.compute_s.value_or((sequence_s + waiting_s) * sequences * (1 + bubble));
+  if (!job.compute_s && !job.gpu) {
+    request.compute_s = 0;
+    request.assumed.emplace_back(
+        "no computation, communication alone is compared: give --gpu or --compute-time");
+  }
+  const double of_sequence = peak_activations(job.model,
+                                              activation_shape(job, sequence),
+                                              {double{1} * job.sizes.pipeline,
+                                               double{1} * job.sizes.parts,
+                                               double{1} * batch.accumulation});
+  request.activation_bytes = job.activation_bytes.value_or(of_sequence * batch.micro_batch);
+  request.activations_of_sequence = job.activation_bytes.value_or(of_sequence);
+  if (!job.activation_bytes) {
+    request.assumed.push_back(fmt::format(
+        "activations of {} for a sequence, by formula, with FlashAttention: give --activations",
+        ho::bytes_text(of_sequence)));
+  }
+  if (job.gpu) {
+    request.reserve_bytes = Reserve{}.bytes(request.memory_bytes);
+    request.assumed.push_back(fmt::format("{} of memory for the context, NCCL and fragments",
+                                          ho::bytes_text(request.reserve_bytes)));
+  }
+  return JobSteps{
+      batch,
+      sequence,
+      bubble,
+      traffic_of(job.sizes, job.model, nodes, sequence, batch.micro_batch, job.recompute)};
+}
+
+}  // namespace paro

@@ -1,0 +1,187 @@
+#include "planner/parallelism.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace paro {
+namespace {
+
+bool divides(double part, double whole) {
+  return std::fmod(whole, part) == 0;
+}
+
+ho::Status must_divide(std::string_view option,
+                       uint64_t size,
+                       double whole,
+                       std::string_view what) {
+  if (divides(static_cast<double>(size), whole)) {
+    return {};
+  }
+  return ho::invalid(fmt::format("{} {}: does not divide the {} {}", option, size, whole, what));
+}
+
+double most_experts(const Transformer& model) {
+  double most = 0;
+  for (const Layer& layer : model.layers) {
+    most = std::max(most, layer.experts.count);
+  }
+  return most;
+}
+
+ho::Status check_ranks(const Parallelism& sizes, const WorldShape& world) {
+  const uint32_t node = world.group_size;
+  if (sizes.tensor > node) {
+    return ho::invalid(fmt::format(
+        "--tp {}: is more than the {} ranks of a node, and every layer would wait for the network "
+        "between nodes; takes at most {}, and --pp or --cp for more",
+        sizes.tensor,
+        node,
+        node));
+  }
+  const double beside = double{1} * sizes.tensor * sizes.context;
+  if (beside < node ? !divides(beside, node) : !divides(node, beside)) {
+    return ho::invalid(fmt::format(
+        "--tp {} --cp {}: {} ranks side by side and nodes of {} do not divide one another",
+        sizes.tensor,
+        sizes.context,
+        beside,
+        node));
+  }
+  HORING_TRY(must_divide("--tp x --pp x --cp of",
+                         sizes.ranks_of_replica(),
+                         double{1} * world.group_count * world.group_size,
+                         "ranks"));
+  const uint32_t data = data_parallel(sizes, world, 1).ranks();
+  return must_divide("--ep", sizes.expert, data, "ranks of data parallelism");
+}
+
+}  // namespace
+
+ho::Status check(const Parallelism& sizes,
+                 const Transformer& model,
+                 const WorldShape& world,
+                 double sequence) {
+  HORING_TRY(check_ranks(sizes, world));
+  const Attention& attention = model.layers.front().attention;
+  HORING_TRY(must_divide("--tp", sizes.tensor, attention.heads, "heads"));
+  if (sizes.tensor < attention.kv_heads) {  // else keys and values are held more than once
+    HORING_TRY(must_divide("--tp", sizes.tensor, attention.kv_heads, "heads of keys"));
+  }
+  HORING_TRY(must_divide("--pp x its interleaved parts of",
+                         uint64_t{1} * sizes.pipeline * sizes.parts,
+                         static_cast<double>(model.layers.size()),
+                         "layers"));
+  HORING_TRY(must_divide("--cp", sizes.context, sequence, "tokens of a sequence"));
+  if (sizes.parts > 1 && sizes.pipeline == 1) {
+    return ho::invalid("--interleave takes --pp beside it");
+  }
+  if (sizes.expert > 1 && most_experts(model) == 0) {
+    return ho::invalid(
+        fmt::format("--ep {}: the model has no routed experts; leave it out", sizes.expert));
+  }
+  return sizes.expert > 1 ? must_divide("--ep", sizes.expert, most_experts(model), "routed experts")
+                          : ho::Status();
+}
+
+DataParallel data_parallel(const Parallelism& sizes,
+                           const WorldShape& world,
+                           double nics_per_node) {
+  const uint64_t ranks =
+      uint64_t{1} * world.group_count * world.group_size / sizes.ranks_of_replica();
+  const uint64_t beside = uint64_t{1} * sizes.tensor * sizes.context;
+  const uint64_t fits = std::max<uint64_t>(1, world.group_size / beside);
+  // Of a small job the data-parallel ranks may all be in a node.
+  const uint64_t of_node = std::max<uint64_t>(1, std::min(fits, ranks));
+  DataParallel data;
+  data.world = {static_cast<uint32_t>(std::max<uint64_t>(1, ranks / of_node)),
+                static_cast<uint32_t>(of_node)};
+  data.nics_per_group = nics_per_node * static_cast<double>(fits) / world.group_size;
+  return data;
+}
+
+RankModel model_of_rank(const Transformer& model, const Parallelism& sizes) {
+  const auto units = units_of(model);
+  const size_t of_stage = model.layers.size() / sizes.pipeline;
+  RankModel most;
+  for (uint32_t stage = 0; stage < sizes.pipeline; ++stage) {
+    RankModel rank;
+    for (size_t at = stage * of_stage; at < (stage + 1) * of_stage; ++at) {
+      const ModelUnit& unit = units[1 + at];
+      rank.dense += (unit.parameters - unit.routed) / sizes.tensor;
+      rank.routed += unit.routed / sizes.tensor / sizes.expert;
+    }
+    rank.dense += stage == 0 ? units.front().parameters / sizes.tensor : 0;
+    if (stage + 1 == sizes.pipeline) {
+      // A tied head on another stage has the embedding's matrix once more.
+      const ModelUnit& head = units.back();
+      rank.dense += (head.parameters + (stage > 0 ? head.shared : 0)) / sizes.tensor;
+    }
+    if (rank.parameters() > most.parameters()) {
+      most = rank;
+    }
+  }
+  most.layers = static_cast<uint32_t>(of_stage);
+  return most;
+}
+
+WorldShape expert_world(const WorldShape& data, uint32_t expert) {
+  if (expert <= data.group_size) {
+    return {data.group_count, data.group_size / expert};
+  }
+  return {data.ranks() / expert, 1};
+}
+
+double bubble_share(const Parallelism& sizes, uint32_t micro_batches) {
+  return (double{1} * sizes.pipeline - 1) / (double{1} * sizes.parts * micro_batches);
+}
+
+std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
+                                         const Transformer& model,
+                                         const WorldShape& world,
+                                         double sequence,
+                                         double micro_batch,
+                                         Recompute recompute) {
+  constexpr double kValue = 2;  // bytes
+  const double t = sizes.tensor;
+  const double c = sizes.context;
+  const double e = sizes.expert;
+  const double tokens = micro_batch * sequence / c;
+  const double layers = static_cast<double>(model.layers.size()) / sizes.pipeline;
+  double keys = 0;    // of all layers, elements of a token
+  double routed = 0;  // experts of a token in all layers
+  for (const Layer& layer : model.layers) {
+    const Attention& attention = layer.attention;
+    keys += attention.kv_heads * (attention.head_dim + attention.value_dim);
+    routed += layer.experts.active;
+  }
+  keys /= sizes.pipeline;
+  routed /= sizes.pipeline;
+  const double forward = recompute == Recompute::kFull ? 2 : 1;  // times
+  const double node = world.group_size;
+  const auto level = [&](double ranks) { return ranks <= node ? Level::kIntra : Level::kInter; };
+  const double all = double{1} * world.ranks();
+  const std::array dimensions{
+      DimensionTraffic{"tp",
+                       kValue * 4 * (forward + 1) * tokens * model.hidden * (t - 1) / t * layers,
+                       level(t)},
+      DimensionTraffic{"cp", kValue * (forward + 2) * tokens * keys / t * (c - 1), level(t * c)},
+      DimensionTraffic{
+          "ep",
+          kValue * 2 * (forward + 1) * tokens * model.hidden / t * routed * (e - 1) / e,
+          level(t * c * e)},
+      DimensionTraffic{
+          "pp",
+          sizes.pipeline > 1 ? kValue * 2 * tokens * model.hidden / t * sizes.parts : 0,
+          level(all)}};
+  std::vector<DimensionTraffic> used;
+  std::copy_if(dimensions.begin(),
+               dimensions.end(),
+               std::back_inserter(used),
+               [](const DimensionTraffic& each) { return each.bytes > 0; });
+  return used;
+}
+
+}  // namespace paro

@@ -1,0 +1,91 @@
+// Tensor, pipeline, context and expert parallelism beside data parallelism: what they leave of
+// model, nodes and NICs to it, and what they send themselves. Pure.
+//
+// Ranks are in the usual order tp-cp-ep-dp-pp: a tensor-parallel group is t ranks side by side, c
+// of those share a sequence, d such replicas share the data, and stages of the pipeline are
+// furthest apart. Of the d replicas of a stage, e at a time share the routed experts. With m ranks
+// and k NICs in a node
+//
+//   m_dp = max(1, m / (t c))   ranks of one data-parallel group in a node
+//   k m_dp / m                 NICs that it has: the t c groups of a node run at once
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "cost/memory.hpp"
+#include "model/activations.hpp"
+#include "model/transformer.hpp"
+
+namespace paro {
+
+struct Parallelism {
+  uint32_t tensor = 1;    // t
+  uint32_t pipeline = 1;  // p
+  uint32_t context = 1;   // c
+  uint32_t expert = 1;    // e, of the data-parallel ranks
+  uint32_t parts = 1;     // v, of a stage's layers, interleaved
+  [[nodiscard]] uint64_t ranks_of_replica() const {
+    return uint64_t{1} * tensor * pipeline * context;
+  }
+  [[nodiscard]] bool alone() const { return ranks_of_replica() == 1 && expert == 1; }
+};
+
+// Ok, or which size cannot be and what it may be.
+[[nodiscard]] ho::Status check(const Parallelism& sizes,
+                               const Transformer& model,
+                               const WorldShape& world,
+                               double sequence);
+
+// What data parallelism sees: its ranks, in groups of those that share a node, and their NICs.
+struct DataParallel {
+  WorldShape world;
+  double nics_per_group = 1;
+  [[nodiscard]] uint32_t ranks() const { return world.ranks(); }
+};
+[[nodiscard]] DataParallel data_parallel(const Parallelism& sizes,
+                                         const WorldShape& world,
+                                         double nics_per_node);
+
+// Of the stage that holds most: its layers and an embedding or a head, over t ranks (norms and
+// biases are few, and counted as split), the routed experts over e ranks beside.
+struct RankModel {
+  double dense = 0;
+  double routed = 0;
+  uint32_t layers = 1;
+  [[nodiscard]] double parameters() const { return dense + routed; }
+};
+[[nodiscard]] RankModel model_of_rank(const Transformer& model, const Parallelism& sizes);
+
+// The ranks that hold the same routed experts: d / e, of which m_dp / e share a node.
+[[nodiscard]] WorldShape expert_world(const WorldShape& data, uint32_t expert);
+
+// The bubble as a share of the time that a full pipeline computes: (p - 1) / m with 1F1B,
+// interleaved (p - 1) / (v m), of m micro-batches.
+[[nodiscard]] double bubble_share(const Parallelism& sizes, uint32_t micro_batches);
+
+enum class Level : uint8_t { kIntra, kInter };
+
+// Of one rank and micro-batch, forward and backward, in 16 bits.
+struct DimensionTraffic {
+  std::string_view dimension;  // "tp"
+  double bytes = 0;            // that the rank sends, and receives as many
+  Level level = Level::kIntra;
+};
+
+// Of those whose size is above 1. Per layer: tensor parallelism 4 all-reduces, 8 b s h (t - 1) / t
+// elements; context parallelism passes keys and values around once forward, and with their
+// gradients twice backward; expert parallelism sends a token to its experts and back, and both
+// again for gradients, 4 b s h k (e - 1) / e. Pipelines pass b s h both ways at each of a stage's
+// v boundaries. s is a rank's part of the sequence, and with sequence parallelism tensor-parallel
+// ranks send a t-th of it each. Full recomputation does the forward part's once more.
+[[nodiscard]] std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
+                                                       const Transformer& model,
+                                                       const WorldShape& world,
+                                                       double sequence,
+                                                       double micro_batch,
+                                                       Recompute recompute);
+
+}  // namespace paro

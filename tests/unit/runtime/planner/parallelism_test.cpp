@@ -1,0 +1,125 @@
+// What other dimensions leave of nodes, model and NICs, and what they send: by hand.
+#include "planner/parallelism.hpp"
+
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "model/known_models.hpp"
+
+namespace paro {
+namespace {
+
+constexpr WorldShape kSixteenNodes{16, 8};
+
+std::string problem(const Parallelism& sizes,
+                    const char* model,
+                    const WorldShape& world = kSixteenNodes) {
+  return check(sizes, *known_model(model), world, 8192).message();
+}
+
+}  // namespace
+
+TEST_CASE("data-parallel ranks share what others leave of a node and its NICs") {
+  struct Row {
+    Parallelism sizes;
+    uint32_t groups, of_node;
+    double nics;
+  };
+  const std::vector<Row> rows{
+      {{}, 16, 8, 8},
+      {{.tensor = 2}, 16, 4, 4},                 // two groups of 4 a node, half of its NICs each
+      {{.tensor = 8}, 16, 1, 1},                 // a rank of each group
+      {{.tensor = 8, .context = 2}, 8, 1, 1},    // a replica on two nodes
+      {{.tensor = 4, .context = 2}, 16, 1, 1},   // and on one
+      {{.tensor = 2, .pipeline = 4}, 4, 4, 4},   // stages on nodes of their own
+      {{.tensor = 8, .pipeline = 16}, 1, 1, 1},  // no data parallelism
+      {{.pipeline = 32}, 1, 4, 8},               // all of a group in a node
+      {{.tensor = 2, .expert = 8}, 16, 4, 4}};
+  for (const Row& row : rows) {
+    const DataParallel data = data_parallel(row.sizes, kSixteenNodes, 8);
+    INFO(row.sizes.tensor << " " << row.sizes.pipeline << " " << row.sizes.context);
+    CHECK(data.world.group_count == row.groups);
+    CHECK(data.world.group_size == row.of_node);
+    CHECK(data.nics_per_group == row.nics);
+    CHECK(data.ranks() * row.sizes.ranks_of_replica() == 128);
+  }
+}
+
+TEST_CASE("routed experts are held by ranks of their own group") {
+  CHECK(expert_world({16, 8}, 8).group_size == 1);
+  CHECK(expert_world({16, 8}, 8).group_count == 16);
+  CHECK(expert_world({16, 8}, 2).group_size == 4);
+  CHECK(expert_world({16, 8}, 32).ranks() == 4);
+  CHECK(expert_world({16, 8}, 128).ranks() == 1);
+}
+
+TEST_CASE("a rank holds its stage's part") {
+  const Transformer llama = *known_model("llama-3-8b");
+  const double all = 8030261248;
+  CHECK(model_of_rank(llama, {}).parameters() == all);
+  CHECK(model_of_rank(llama, {.tensor = 8}).parameters() == all / 8);
+  const RankModel stage = model_of_rank(llama, {.tensor = 2, .pipeline = 4});
+  const double matrix = 128256.0 * 4096;
+  const double layer = (all - 2 * matrix - 4096) / 32;
+  CHECK(stage.layers == 8);
+  CHECK(stage.parameters() == (8 * layer + matrix + 4096) / 2);  // the last one
+  const Transformer mixtral = *known_model("mixtral-8x7b");
+  const RankModel experts = model_of_rank(mixtral, {.expert = 8});
+  CHECK(experts.routed == 45097156608.0 / 8);
+  CHECK(experts.dense == 46702792704.0 - 45097156608.0);
+  // A tied matrix is on the first and on the last stage.
+  const RankModel gpt = model_of_rank(*known_model("gpt2"), {.pipeline = 12});
+  CHECK(gpt.dense > 50257.0 * 768);
+}
+
+TEST_CASE("bubbles of 1F1B and interleaved pipelines") {
+  CHECK(bubble_share({}, 8) == 0);
+  CHECK(bubble_share({.pipeline = 8}, 64) == Approx(7.0 / 64));
+  CHECK(bubble_share({.pipeline = 8, .parts = 3}, 64) == Approx(7.0 / 192));
+}
+
+TEST_CASE("bytes of each dimension and where they go, by hand") {
+  const Transformer mixtral = *known_model("mixtral-8x7b");
+  const Parallelism sizes{.tensor = 2, .pipeline = 4, .context = 2, .expert = 4, .parts = 2};
+  const auto traffic = traffic_of(sizes, mixtral, kSixteenNodes, 4096, 1, Recompute::kNone);
+  REQUIRE(traffic.size() == 4);
+  const double tokens = 2048;  // of a rank
+  const double layers = 8;     // of a stage
+  CHECK(traffic[0].dimension == "tp");
+  CHECK(traffic[0].bytes == 2 * 8 * tokens * 4096 / 2 * layers);
+  CHECK(traffic[0].level == Level::kIntra);
+  CHECK(traffic[1].dimension == "cp");
+  CHECK(traffic[1].bytes == 2 * 3 * tokens * 2048 / 2 * layers);
+  CHECK(traffic[1].level == Level::kIntra);
+  CHECK(traffic[2].dimension == "ep");
+  CHECK(traffic[2].bytes == 2 * 4 * tokens * 4096 / 2 * 2 * 3 / 4 * layers);
+  CHECK(traffic[2].level == Level::kInter);  // 2 x 2 x 4 ranks are more than a node's
+  CHECK(traffic[3].dimension == "pp");
+  CHECK(traffic[3].bytes == 2 * 2 * tokens * 4096 / 2 * 2);
+  CHECK(traffic[3].level == Level::kInter);
+  const auto again = traffic_of(sizes, mixtral, kSixteenNodes, 4096, 1, Recompute::kFull);
+  CHECK(again[0].bytes == 1.5 * traffic[0].bytes);
+  CHECK(traffic_of({}, mixtral, kSixteenNodes, 4096, 1, Recompute::kNone).empty());
+}
+
+TEST_CASE("sizes that cannot be are named") {
+  CHECK(problem({}, "llama-3-8b").empty());
+  CHECK(problem({.tensor = 8, .pipeline = 4, .context = 2}, "llama-3-8b").empty());
+  CHECK(problem({.tensor = 4, .pipeline = 4, .expert = 8}, "mixtral-8x7b").empty());
+  CHECK(problem({.tensor = 16}, "llama-3-8b").find("--tp 16: is more than the 8 ranks of a node") ==
+        0);
+  CHECK(problem({.tensor = 3}, "llama-3-8b").find("--tp 3 --cp 1: 3 ranks side by side") == 0);
+  CHECK(problem({.tensor = 8}, "gpt2") == "--tp 8: does not divide the 12 heads");
+  CHECK(problem({.pipeline = 3}, "llama-3-8b") ==
+        "--tp x --pp x --cp of 3: does not divide the 128 ranks");
+  CHECK(problem({.pipeline = 64}, "llama-3-8b") ==
+        "--pp x its interleaved parts of 64: does not divide the 32 layers");
+  CHECK(problem({.parts = 2}, "llama-3-8b") == "--interleave takes --pp beside it");
+  CHECK(problem({.expert = 8}, "llama-3-8b").find("--ep 8: the model has no routed experts") == 0);
+  CHECK(problem({.expert = 16}, "mixtral-8x7b") == "--ep 16: does not divide the 8 routed experts");
+  CHECK(problem({.pipeline = 32, .expert = 8}, "mixtral-8x7b") ==
+        "--ep 8: does not divide the 4 ranks of data parallelism");
+}
+
+}  // namespace paro

@@ -1,0 +1,252 @@
+// `paro plan` by names: models, GPUs, machines, batches and dimensions of parallelism.
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "cli/paro/plan_names.hpp"
+#include "cli/paro/plan_options.hpp"
+#include "cli/paro/report.hpp"
+#include "temporary_folder.hpp"
+
+namespace paro::tool {
+namespace {
+
+constexpr double kGigabit = 1e9 / 8;
+
+PlanTexts usual() {
+  PlanTexts texts;
+  texts.model = "llama-3-8b";
+  texts.gpu = "h100";
+  texts.nodes = "16";
+  texts.network = "8x400Gbit";
+  texts.global_batch = "512";
+  texts.sequence = "8192";
+  return texts;
+}
+
+PlanOptions understood(const PlanTexts& texts) {
+  const auto options = understand(texts);
+  INFO(options.status().message());
+  REQUIRE(options.ok());
+  return *options;
+}
+
+bool assumes(const PlanOptions& options, const std::string& what) {
+  for (const std::string& each : options.request.assumed) {
+    if (each.find(what) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+struct Case {
+  PlanTexts::Text PlanTexts::*option;
+  PlanTexts::Text text;
+  const char* message;
+};
+
+}  // namespace
+
+TEST_CASE("a model, a GPU and a network make a request") {
+  const PlanOptions options = understood(usual());
+  const PlannerRequest& request = options.request;
+  CHECK(request.model.parameters == 8030261248);
+  CHECK(request.layers == 32);
+  CHECK(request.sharing_units == 0);
+  CHECK(request.world.group_count == 16);
+  CHECK(request.world.group_size == 8);
+  CHECK(request.links.intra_bytes_per_s == 450e9);
+  CHECK(request.links.inter_bytes_per_s == 400 * kGigabit);
+  CHECK(request.links.nics_per_group == 8);
+  CHECK(request.memory_bytes == 80e9);
+  CHECK(request.reserve_bytes == Approx(4.8e9));
+  CHECK(request.sequences == 4);
+  CHECK(options.tokens_per_rank() == 4 * 8192);
+  // Three times the forward pass' 2 (parameters - embedding - norms) and scores of half a sequence.
+  const double matrices = 8030261248.0 - 128256 * 4096 - 65 * 4096;
+  const double flops = 3 * (2 * matrices + 32 * 4 * 4096.0 * 8192 / 2) * 4 * 8192;
+  CHECK(request.compute_s == Approx(flops / (0.42 * 989.4e12)));
+  CHECK(request.forward_share == Approx(1.0 / 3));
+}
+
+TEST_CASE("what is given is not assumed, and counts") {
+  PlanTexts texts = usual();
+  const PlanOptions before = understood(texts);
+  for (const char* what : {"8 GPUs a node",
+                           "links inside a node",
+                           "precision bf16",
+                           "optimizer adamw",
+                           "an MFU of 0.42",
+                           "activations of",
+                           "of memory for the context"}) {
+    INFO(what);
+    CHECK(assumes(before, what));
+  }
+  CHECK_FALSE(assumes(before, "tokens"));
+  texts.ranks_per_node = "4";
+  texts.intra = "300GB";
+  texts.precision = "fp8";
+  texts.optimizer = "sgd";
+  texts.mfu = "0.5";
+  texts.activations = "1GB";
+  texts.memory = "64GB";
+  const PlanOptions after = understood(texts);
+  CHECK(after.request.assumed.size() == 1);
+  CHECK(assumes(after, "of memory for the context"));
+  CHECK(after.request.world.group_size == 4);
+  CHECK(after.request.links.intra_bytes_per_s == 300e9);
+  CHECK(after.request.bytes.optimizer == 4);
+  CHECK(after.request.activations_of_sequence == 1e9);
+  CHECK(after.request.memory_bytes == 64e9);
+  // Twice the ranks a node, half the GPUs; twice the peak.
+  CHECK(after.request.compute_s ==
+        Approx(before.request.compute_s * 2 * 0.42 * 989.4 / (0.5 * 1978.9)));
+  texts.compute_time = "3s";
+  texts.bytes = "2,2,12";
+  CHECK(understood(texts).request.compute_s == 3);
+  CHECK(understood(texts).request.bytes.optimizer == 12);
+}
+
+TEST_CASE("a machine has GPUs and NICs") {
+  PlanTexts texts = usual();
+  texts.gpu.reset();
+  texts.network.reset();
+  texts.instance = "p4d";
+  const PlanOptions options = understood(texts);
+  CHECK(options.request.memory_bytes == 40e9);
+  CHECK(options.request.links.nics_per_group == 4);
+  CHECK(options.request.links.inter_bytes_per_s == 100 * kGigabit);
+  CHECK(assumes(options, "4 NICs of 100 Gbit/s a node, the peak of p4d.24xlarge's EFA"));
+  texts.network = "2x50Gbit";
+  CHECK(understood(texts).request.links.nics_per_group == 2);
+}
+
+TEST_CASE("each strategy has the micro-batch that its memory is for") {
+  PlanTexts texts = usual();
+  texts.activations = "10GB";
+  const auto all = recommend(understood(texts).request);
+  REQUIRE(all.ok());
+  for (const StrategyFigures& row : all->figures) {
+    INFO(letters(row.strategy));
+    const double of_micro_batch = 4 / row.micro_batches * 10e9;
+    CHECK(row.memory.activations == of_micro_batch);
+    const double others = row.memory.total() - of_micro_batch;
+    // No larger one of those that divide would have fitted.
+    const bool more = row.micro_batches > 1 && others + 2 * of_micro_batch <= 80e9;
+    CHECK_FALSE(more);
+  }
+  texts.micro_batch = "2";
+  const PlanOptions fixed = understood(texts);
+  CHECK(fixed.request.sequences == 0);
+  CHECK(fixed.request.micro_batches == 2);
+  CHECK(fixed.request.activation_bytes == 10e9);  // of such a micro-batch
+}
+
+TEST_CASE("other dimensions leave data parallelism its ranks, NICs and parameters") {
+  PlanTexts texts = usual();
+  texts.tensor = "2";
+  texts.pipeline = "4";
+  const PlanOptions options = understood(texts);
+  CHECK(options.request.world.group_count == 4);
+  CHECK(options.request.world.group_size == 4);
+  CHECK(options.request.links.nics_per_group == 4);
+  CHECK(options.request.layers == 8);
+  CHECK(options.request.model.parameters < 8030261248.0 / 8 * 1.3);
+  CHECK(options.request.micro_batches == 32);
+  CHECK(options.steps.bubble == Approx(3.0 / 32));
+  REQUIRE(options.steps.traffic.size() == 2);
+  PlanTexts routed = usual();
+  routed.model = "mixtral-8x7b";
+  routed.expert = "8";
+  routed.recompute = "full";
+  const auto all = recommend(understood(routed).request);
+  REQUIRE(all.ok());
+  // Of GGG, dense parameters over all ranks and experts over those that hold the same ones.
+  const StateBytes& states = all->figures.back().memory.states;
+  CHECK(states.parameters == Approx(2 * (1605636096.0 / 128 + 45097156608.0 / 8 / 16)));
+}
+
+TEST_CASE("a model's file, and the folder that it is in") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("config.json");
+  std::ofstream(path) << R"({"model_type":"gpt2","n_embd":768,"n_layer":12,"n_head":12,)"
+                      << R"("vocab_size":50257,"n_positions":1024})";
+  PlanTexts texts = usual();
+  texts.sequence.reset();
+  for (const std::string& model : {path, folder.root().string()}) {
+    texts.model = model;
+    const PlanOptions options = understood(texts);
+    CHECK(options.request.model.parameters == 124439808);
+    CHECK(options.request.sharing_units == 1);
+    CHECK(options.request.model.shared == 50257.0 * 768);
+    CHECK(assumes(options, "sequences of 1024 tokens"));
+  }
+  std::ofstream(path) << "{";
+  const std::string message = understand(texts).status().message();
+  CHECK(message.find("config.json: is not JSON") != std::string::npos);
+}
+
+TEST_CASE("assumptions are in text and JSON") {
+  const PlanOptions options = understood(usual());
+  const Report report{options, *recommend(options.request), {}};
+  CHECK(table_text(report).find("\nassumed  an MFU of 0.42") != std::string::npos);
+  const auto json = nlohmann::json::parse(json_text(report));
+  CHECK(json["assumed"].size() == options.request.assumed.size());
+  CHECK(json["parallelism"].is_null());
+  CHECK(json["strategies"][0]["memory_bytes"]["reserve"] == 4.8e9);
+}
+
+TEST_CASE("all names are listed with what they stand for") {
+  const std::string text = names_text();
+  for (const char* row : {"llama-3-8b ", " 8030261248 ", "h100-sxm ", "p5.48xlarge ", " 989.4 "}) {
+    CHECK(text.find(row) != std::string::npos);
+  }
+}
+
+TEST_CASE("names and numbers that cannot be are one line") {
+  const std::vector<Case> cases{
+      {&PlanTexts::gpu, "h10", "--gpu h10: is not known; near it: h100-sxm"},
+      {&PlanTexts::instance, "p5", "--gpu beside --instance"},
+      {&PlanTexts::network, "8x", "--network '': takes a rate"},
+      {&PlanTexts::network, "0x1Gbit", "--network '0': takes a whole number from 1"},
+      {&PlanTexts::network, "ax1Gbit", "--network 'a': takes a whole number"},
+      {&PlanTexts::network, "8x0Gbit", "--network '0Gbit': takes a rate"},
+      {&PlanTexts::global_batch, "500", "--global-batch 500: does not divide among 128 ranks"},
+      {&PlanTexts::accumulation, "2", "--global-batch chooses the accumulation"},
+      {&PlanTexts::micro_batch, "3", "--micro-batch 3: does not divide the 4 sequences"},
+      {&PlanTexts::mfu, "1.1", "--mfu '1.1': takes a number from 0 to 1"},
+      {&PlanTexts::mfu, "0", "--mfu 0: takes a share above 0"},
+      {&PlanTexts::recompute,
+       "some",
+       "--recompute some: is not known; takes none, selective, full"},
+      {&PlanTexts::optimizer, "adam", "--optimizer adam: is not known; near it: adamw"},
+      {&PlanTexts::precision, "bf61", "--precision bf61: is not known"},
+      {&PlanTexts::tensor, "16", "--tp 16: is more than the 8 ranks of a node"},
+      {&PlanTexts::tensor, "70000", "--tp 70000: takes at most 65536"},
+      {&PlanTexts::pipeline, "3", "--tp x --pp x --cp of 3: does not divide the 128 ranks"},
+      {&PlanTexts::expert, "2", "--ep 2: the model has no routed experts"},
+      {&PlanTexts::context, "3", "--tp 1 --cp 3"},
+      {&PlanTexts::model,
+       "params=7e9,layers=32",
+       "--global-batch takes a model of which the shapes"},
+      {&PlanTexts::model,
+       "lama-3-8b",
+       "--model lama-3-8b: 'lama-3-8b' is not known; near it: llama-3-8b"},
+      {&PlanTexts::model, "/no/such.json", "--model /no/such.json: cannot be read"},
+      {&PlanTexts::nodes, "4000000000", "groups 4000000000: takes 1 to"}};
+  for (const Case& bad : cases) {
+    PlanTexts texts = usual();
+    texts.*bad.option = bad.text;
+    const auto refused = understand(texts);
+    INFO(bad.message << "; got " << refused.status().message());
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.status().code() == ho::StatusCode::kInvalidArgument);
+    CHECK(refused.status().message().find(bad.message) == 0);
+    CHECK(refused.status().message().find('\n') == std::string::npos);
+  }
+}
+
+}  // namespace paro::tool

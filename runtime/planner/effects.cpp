@@ -10,10 +10,10 @@ StepRange step_range(
   const double exposed = path_s - compute_s;
   const double hidden = std::max(busy_s - exposed, 0.0);
   const double slowest =
-      effects.jitter > 0 ? effects.jitter * std::sqrt(2 * std::log(double{1} * ranks)) : 0.0;
-  return {(path_s + effects.slowdown * hidden) * (1 + slowest),
-          path_s,
-          std::max(path_s, compute_s + busy_s)};
+      1 + (effects.jitter > 0 ? effects.jitter * std::sqrt(2 * std::log(double{1} * ranks)) : 0.0);
+  return {(path_s + effects.slowdown * hidden) * slowest,
+          path_s * slowest,
+          std::max(path_s, compute_s + busy_s) * slowest};
 }
 
 }  // namespace paro

@@ -26,8 +26,9 @@ inline constexpr Effects kGpuEffects{0.68, 0.026, 7e-6};
 
 struct StepRange {
   double expected_s = 0;
-  double least_s = 0;  // the critical path: all overlaps that can
-  double most_s = 0;   // computation and collectives one after the other
+  // Of the slowest rank too, and
+  double least_s = 0;  // where all overlaps that can and costs nothing
+  double most_s = 0;   // where computation and collectives take turns
 };
 
 // The critical path of a step that computes for `compute_s` and has collectives of `busy_s`.

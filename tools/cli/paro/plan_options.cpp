@@ -359,7 +359,7 @@ ho::Status complete(PlanOptions& options) {
     options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
   }
   request.bytes.gradient_sum = bytes_of_sum(request);
-  return {};
+  return set_nccl(options, request);
 }
 
 ho::Result<PlanOptions> understand(const PlanTexts& texts) {
@@ -372,6 +372,7 @@ ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   }
   HORING_TRY(take_model_and_step(texts, options));
   HORING_TRY(take_job(texts, options));
+  HORING_TRY(take_gpu_effects(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));
   return options;

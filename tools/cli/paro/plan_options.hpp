@@ -69,6 +69,7 @@ struct PlanOptions {
   PlannerRequest request;    // world, links and memory are set where `measure` is not
   std::optional<Job> job;    // by names; complete() puts it into the request
   JobSteps steps;            // what came of it
+  std::optional<std::string> nccl_network;  // of NCCL's collectives; nothing: as request.links
   std::optional<Prices> prices;
   bool measure = false;
   bool validate = false;  // nothing else but json is set then, nor with fit

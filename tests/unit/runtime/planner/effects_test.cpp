@@ -20,6 +20,9 @@ TEST_CASE("a share of hidden communication comes back, and the slowest of many r
   CHECK(step_range(10, 8, 5, {0.5, 0.01, 0}, 512).expected_s ==
         Approx(11.5 * (1 + 0.01 * std::sqrt(2 * std::log(512)))));
   CHECK(step_range(10, 8, 5, {0, 0.01, 0}, 1).expected_s == 10);
+  const StepRange range = step_range(10, 8, 5, {0.5, 0.01, 0}, 512);
+  CHECK(range.least_s < range.expected_s);
+  CHECK(range.expected_s < range.most_s);
 }
 
 TEST_CASE("a step that hides nothing has no hidden communication to slow it") {

@@ -172,13 +172,16 @@ typedef struct ho_comm_options {
    * differ. Splits have the same device. Without a driver, or with one that is too old, the call
    * fails with HO_UNSUPPORTED, which says what is missing. */
   int32_t device;
+  /* What errors and lines of the log call this rank, for a communicator whose ranks have other
+   * numbers in the program: "global rank 5" or the like, at most 64 bytes. NULL: "rank 5". */
+  const char* rank_name;
 } ho_comm_options;
 #define HO_DEVICE_NONE (-1)
 /* Of the devices that CUDA_VISIBLE_DEVICES leaves: the one whose number is the local rank, modulo
  * how many there are. Needs a local rank. */
 #define HO_DEVICE_LOCAL_RANK (-2)
 #define HO_COMM_OPTIONS_INIT \
-  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL, 0, HO_DEVICE_NONE }
+  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL, 0, HO_DEVICE_NONE, NULL }
 
 typedef struct ho_call_options {
   size_t size;

@@ -46,17 +46,12 @@
 #define PARO_H_
 
 #include <horing.h>
+#include <paro/plan.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#if defined(__GNUC__)
-#define PARO_API __attribute__((visibility("default")))
-#else
-#define PARO_API
 #endif
 
 #define PARO_VERSION_MAJOR 0
@@ -71,14 +66,6 @@ typedef struct paro_runner paro_runner;
 #define PARO_PREFETCH_AUTO 0xffffffffU
 
 #define PARO_DEFAULT_BUCKET_BYTES 1048576
-
-/* Which ranks hold one copy of a state together: each rank its own, a group's ranks, all ranks. */
-typedef enum paro_scope {
-  PARO_REPLICATED = 0,
-  PARO_GROUP = 1,
-  PARO_WORLD = 2,
-  PARO_AS_PARAMETERS = 3 /* as the strategy's letter for trained parameters */
-} paro_scope;
 
 /* One unit. Its number is its place in the array. */
 typedef struct paro_unit {
@@ -346,31 +333,9 @@ typedef enum paro_phase {
   PARO_PHASE_SYNC_P = 4    /* updated parameters, once a step */
 } paro_phase;
 
-/* One of the strategies. Its texts are valid as long as the library is loaded. */
-typedef struct paro_strategy {
-  size_t size;
-  paro_scope parameters;
-  paro_scope gradients;
-  paro_scope optimizer;
-  const char* letters;  /* of these three: "NIG" */
-  const char* known_as; /* systems that do this or nearly this, as "MiCS, HSDP"; may be empty */
-} paro_strategy;
-#define PARO_STRATEGY_INIT \
-  { sizeof(paro_strategy), PARO_REPLICATED, PARO_REPLICATED, PARO_REPLICATED, NULL, NULL }
-
 PARO_API const char* paro_version(void);
 /* Valid until the calling thread's next call into this library. Never NULL. */
 PARO_API const char* paro_last_error_message(void);
-
-/* HO_OK if `text` names a valid strategy; otherwise the message lists the valid ones or names the
- * rule that it breaks. */
-PARO_API ho_status paro_strategy_check(const char* text);
-/* The three letters and a terminating 0; `capacity` is at least 4. */
-PARO_API ho_status paro_strategy_letters(const char* text, char* letters, size_t capacity);
-/* How many there are, and the one of this number, from 0: by the letters of parameters, then
- * gradients, then optimizer state, N before I before G. */
-PARO_API uint32_t paro_strategy_count(void);
-PARO_API ho_status paro_strategy_at(uint32_t number, paro_strategy* strategy);
 
 /* Collective over comm, which is used during the call only: the runner makes communicators of its
  * own. options may be NULL. On success masters and parameters are zeros, for paro_runner_load. On

@@ -39,6 +39,7 @@ class CommOptions(ctypes.Structure):
         ("store", c_void_p),
         ("rendezvous_timeout_ms", c_uint64),
         ("device", c_int32),
+        ("rank_name", c_char_p),
     ]
 
 

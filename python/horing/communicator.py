@@ -55,6 +55,8 @@ class Communicator(Collectives):
             None: "horing".
         device: CUDA device whose memory calls may have, or "local_rank" for that of the local rank
             among the visible ones; None: memory of the host only.
+        rank_name: What errors call this rank, where it has another number in the program: "global rank 5";
+            None: "rank 5".
 
     Raises:
         InvalidArgumentError: An argument or variable is wrong or missing.
@@ -79,6 +81,7 @@ class Communicator(Collectives):
         store: Store | None = None,
         store_name: str | None = None,
         device: int | Literal["local_rank"] | None = None,
+        rank_name: str | None = None,
     ):
         self._start(_device_number(device))
         text = {
@@ -94,6 +97,7 @@ class Communicator(Collectives):
             None,
             milliseconds(rendezvous_timeout),
             self._device,
+            None if rank_name is None else rank_name.encode(),
         )
         cancelled = threading.Event()
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint32
 from pathlib import Path
+from typing import Any
 
 import horing
 from horing import _library as libhoring
@@ -48,6 +50,7 @@ def library() -> ctypes.CDLL:
         raise ImportError(f"{path} is PaRO {version}; this package needs {libhoring.INTERFACE}.x")
     loaded.paro_strategy_count.restype = c_uint32
     loaded.paro_strategy_at.argtypes = [c_uint32, POINTER(StrategyRow)]
+    loaded.paro_plan.argtypes = [c_char_p, POINTER(c_char_p)]
     loaded.paro_strategy_letters.argtypes = [c_char_p, ctypes.c_char * 4, c_size_t]
     return loaded
 
@@ -81,6 +84,26 @@ def strategy_letters(text: str) -> str:
     letters = ctypes.create_string_buffer(4)
     _check(library().paro_strategy_letters(text.encode(errors="replace"), letters, len(letters)))
     return letters.value.decode()
+
+
+def plan(request: dict[str, Any]) -> dict[str, Any]:
+    """What the planner answers (paro_plan): memory and time of every strategy, and which one to take.
+
+    Args:
+        request: The options of `paro plan` with _ for -: texts, numbers, and `no_overlap` as a bool.
+
+    Returns:
+        What `paro plan --json` prints: memory in bytes, times in seconds.
+
+    Raises:
+        ImportError: libparo is missing, or of another version.
+        ValueError: A key or a value is not known. The text names it and says what it takes.
+    """
+    answer = c_char_p()
+    _check(library().paro_plan(json.dumps(request).encode(), ctypes.byref(answer)))
+    assert answer.value is not None
+    answered: dict[str, Any] = json.loads(answer.value)
+    return answered
 
 
 def _check(status: int) -> None:

@@ -7,6 +7,7 @@
 #include "capi/arguments.hpp"
 #include "capi/boundary.hpp"
 #include "capi/options.hpp"
+#include "planner/text/answer.hpp"
 #include "run/budget.hpp"
 
 namespace paro::capi {
@@ -128,6 +129,19 @@ ho_status paro_strategy_at(uint32_t number, paro_strategy* strategy) {
     values.letters = texts.letters.c_str();
     values.known_as = texts.known_as.c_str();
     write_out(strategy, values);
+    return {};
+  });
+}
+
+ho_status paro_plan(const char* request, const char** answer) {
+  return guarded([&]() -> ho::Status {
+    if (request == nullptr || answer == nullptr) {
+      return ho::invalid(
+          "paro_plan: a null request or answer; takes a JSON text and where the answer goes");
+    }
+    thread_local std::string kept;
+    HORING_ASSIGN(kept, answer_to(request));
+    *answer = kept.c_str();
     return {};
   });
 }

@@ -216,7 +216,8 @@ Transformer deepseek(ConfigValues& values) {
   }
   Layer sparse = dense;
   dense.width = values.size("intermediate_size", kMaxModelSize);
-  const Decoder names{.experts = "n_routed_experts", .expert_width = "moe_intermediate_size"};
+  const Decoder names{
+      .type = "deepseek", .experts = "n_routed_experts", .expert_width = "moe_intermediate_size"};
   sparse.experts = experts_of(values, names, sizes.hidden);
   sparse.experts.shared_width =
       sparse.experts.width * values.size_or("n_shared_experts", 0, kMaxModelSize);
@@ -361,6 +362,7 @@ ho::Result<Transformer> read(ConfigValues& values, std::string_view type) {
 
 std::vector<std::string_view> known_families() {
   std::vector<std::string_view> names;
+  names.reserve(kDecoders.size() + kOthers.size());
   for (const Decoder& family : kDecoders) {
     names.push_back(family.type);
   }

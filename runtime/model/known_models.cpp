@@ -127,6 +127,7 @@ constexpr std::array kKnown{
 
 std::vector<std::string_view> known_models() {
   std::vector<std::string_view> names;
+  names.reserve(kKnown.size());
   for (const Known& model : kKnown) {
     names.push_back(model.name);
   }

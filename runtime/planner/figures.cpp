@@ -1,6 +1,7 @@
 #include "planner/figures.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "planner/parallelism.hpp"
 #include "step/buckets.hpp"
@@ -18,37 +19,60 @@ constexpr uint64_t kMaxActions = uint64_t{1} << 16U;
 constexpr uint64_t kActionsPerUnit = 7;  // at most, in a micro-batch; fewer than that in the end
 
 // The request's model as units: one that others share, where there is one, the layers, and those
-// that share it.
+// that share it; or its own units.
 class Units {
  public:
-  struct Size {
-    double parameters = 0;
-    double trainable = 0;
-  };
-
   explicit Units(const PlannerRequest& request)
-      : shared_(request.sharing_units == 0 ? 0U : 1U), layers_(request.layers) {
-    const ModelSize& model = request.model;
-    if (shared_ > 0) {
-      of_shared_ = {model.shared / request.sharing_units,
-                    model.shared_trainable / request.sharing_units};
+      : sizes_(request.units),
+        sharing_(request.sharing_units),
+        first_layer_(!sizes_.empty() || sharing_ > 0 ? 1 : 0) {
+    if (!sizes_.empty()) {
+      return;
     }
-    of_layer_ = {std::max(model.parameters - of_shared_.parameters, 0.0) / layers_,
-                 std::max(model.trainable - of_shared_.trainable, 0.0) / layers_};
+    const ModelSize& model = request.model;
+    UnitSize shared;
+    if (sharing_ > 0) {
+      shared = {
+          model.shared / sharing_, model.shared_trainable / sharing_, model.shared / sharing_};
+      sizes_.push_back(shared);
+    }
+    const double parameters = std::max(model.parameters - shared.parameters, 0.0) / request.layers;
+    const double trainable = std::max(model.trainable - shared.trainable, 0.0) / request.layers;
+    // A unit computes for as long as it has parameters.
+    sizes_.insert(sizes_.end(), request.layers, {parameters, trainable, parameters});
+    sizes_.insert(sizes_.end(), sharing_, shared);
   }
 
-  [[nodiscard]] const Size& layer() const { return of_layer_; }
-  [[nodiscard]] const Size& shared() const { return of_shared_; }
-  // What the unit computes with.
-  [[nodiscard]] const Size& operator[](uint32_t unit) const {
-    return unit >= shared_ && unit < shared_ + layers_ ? of_layer_ : of_shared_;
+  [[nodiscard]] const UnitSize& layer() const { return sizes_[first_layer_]; }
+  [[nodiscard]] const UnitSize& operator[](uint32_t unit) const { return sizes_[unit]; }
+  [[nodiscard]] uint32_t count() const { return static_cast<uint32_t>(sizes_.size()); }
+  [[nodiscard]] bool shares(uint32_t unit) const { return unit + sharing_ >= count(); }
+
+  // The most trained parameters of a unit.
+  [[nodiscard]] double largest_trainable() const {
+    double most = 0;
+    for (const UnitSize& size : sizes_) {
+      most = std::max(most, size.trainable);
+    }
+    return most;
   }
+  // The most parameters of so many neighbours.
+  [[nodiscard]] double largest_together(uint32_t neighbours) const {
+    double most = 0;
+    double sum = 0;
+    for (uint32_t unit = 0; unit < count(); ++unit) {
+      sum += sizes_[unit].parameters;
+      sum -= unit >= neighbours ? sizes_[unit - neighbours].parameters : 0;
+      most = std::max(most, sum);
+    }
+    return most;
+  }
+  [[nodiscard]] double largest() const { return largest_together(1); }
 
  private:
-  uint32_t shared_;  // units before the layers
-  uint32_t layers_;
-  Size of_shared_;
-  Size of_layer_;
+  std::vector<UnitSize> sizes_;
+  uint32_t sharing_;  // the last ones
+  size_t first_layer_;
 };
 
 // Of a rank's own part.
@@ -96,13 +120,10 @@ class ActionCosts {
   }
 
  private:
-  // A unit computes for as long as it has parameters.
-  [[nodiscard]] double unit_s(uint32_t unit) const {
-    return parameter_s_ * units_[unit].parameters;
-  }
+  [[nodiscard]] double unit_s(uint32_t unit) const { return parameter_s_ * units_[unit].work; }
 
   [[nodiscard]] double bytes_of(const Action& action) const {
-    const Units::Size& size = units_[action.unit];
+    const UnitSize& size = units_[action.unit];
     switch (action.content) {
       case Content::kParameters:
         return request_.bytes.parameter * size.trainable;
@@ -172,7 +193,7 @@ uint64_t elements(double share) {
                                (share > 0 ? 1 : 0));
 }
 
-UnitShape shape_of(const Units::Size& unit, const Units::Size& layer) {
+UnitShape shape_of(const UnitSize& unit, const UnitSize& layer) {
   UnitShape shape;
   shape.trained = unit.trainable == layer.trainable ? kLayerElements * (layer.trainable > 0 ? 1 : 0)
                                                     : elements(unit.trainable / layer.trainable);
@@ -198,13 +219,11 @@ StepShape shape_of(const Strategy& strategy,
   StepShape shape;
   shape.strategy = strategy;
   shape.frozen = strategy.parameters;
-  if (request.sharing_units > 0) {
-    shape.units.push_back(shape_of(units.shared(), units.layer()));
-  }
-  shape.units.insert(shape.units.end(), request.layers, shape_of(units.layer(), units.layer()));
   UnitShape sharing;
   sharing.shares = 0;
-  shape.units.insert(shape.units.end(), request.sharing_units, sharing);
+  for (uint32_t unit = 0; unit < units.count(); ++unit) {
+    shape.units.push_back(units.shares(unit) ? sharing : shape_of(units[unit], units.layer()));
+  }
   shape.micro_batches = micro_batches;
   shape.prefetch = request.prefetch;
   shape.bucket_elements = bucket_elements(request);
@@ -310,8 +329,10 @@ MemoryNeed memory_of(const Strategy& strategy, const PlannerRequest& request) {
   MemoryNeed need;
   need.states = states_of(strategy, request);
   if (strategy.parameters != Scope::kReplicated) {
-    const double unit = std::max(units.layer().parameters, units.shared().parameters);
-    need.gathered = request.bytes.parameter * unit * (double{1} + request.prefetch);
+    const uint32_t together = 1 + request.prefetch;
+    need.gathered =
+        request.bytes.parameter *
+        (request.units.empty() ? units.largest() * together : units.largest_together(together));
   }
   double largest = 0;  // of units and buckets
   double packed = 0;   // of buckets of several units
@@ -328,8 +349,7 @@ MemoryNeed memory_of(const Strategy& strategy, const PlannerRequest& request) {
     need.gradient_buffers = largest * kGradientBuffers;
   } else if (request.bytes.gradient_sum > request.bytes.gradient) {
     // A micro-batch's gradients of one unit, before they are added to the wider sums.
-    need.gradient_buffers =
-        request.bytes.gradient * std::max(units.layer().trainable, units.shared().trainable);
+    need.gradient_buffers = request.bytes.gradient * units.largest_trainable();
   }
   need.gradient_buffers += packed * kPackBuffers;
   need.activations = request.activation_bytes;

@@ -46,8 +46,40 @@ void set_bytes(const Job& job, Precision precision, PlannerRequest& request) {
   }
 }
 
+// The units of a rank that has all of them, over t ranks, routed experts over e beside. What the
+// embedding has beside the matrix of a tied head, and that head, go with the first and last layer.
+void set_units(const Job& job, double sequence, double trained_share, PlannerRequest& request) {
+  const double matrix = request.model.shared;
+  const auto units = units_of(job.model);
+  const auto flops = unit_flops(job.model, sequence, ScoreCount::kCausal);
+  double work = 0;
+  double parameters = 0;
+  for (size_t at = 0; at < units.size(); ++at) {
+    UnitSize size;
+    size.parameters =
+        (units[at].parameters - units[at].routed + units[at].routed / job.sizes.expert) /
+        job.sizes.tensor;
+    size.work = flops[at].total();
+    parameters += size.parameters;
+    work += size.work;
+    request.units.push_back(size);
+  }
+  if (request.sharing_units > 0) {
+    auto& sizes = request.units;
+    sizes[1].parameters += sizes.front().parameters - matrix;
+    sizes[sizes.size() - 2].parameters += sizes.back().parameters;
+    sizes.front().parameters = sizes.back().parameters = matrix;
+  }
+  const double scale = request.model.parameters / parameters;  // 1 but for a model of round numbers
+  for (UnitSize& size : request.units) {
+    size.parameters *= scale;
+    size.trainable = size.parameters * trained_share;
+    size.work *= (request.model.parameters + request.model.shared) / work;
+  }
+}
+
 // What one rank holds of the model.
-void set_model(const Job& job, PlannerRequest& request) {
+void set_model(const Job& job, double sequence, PlannerRequest& request) {
   const Transformer& model = job.model;
   const double trained_share = request.model.trainable / request.model.parameters;
   const RankModel rank = model_of_rank(model, job.sizes);
@@ -60,6 +92,9 @@ void set_model(const Job& job, PlannerRequest& request) {
   request.sharing_units = model.tied && job.sizes.pipeline == 1 ? 1 : 0;
   request.model.shared = request.sharing_units * model.vocabulary * model.hidden / job.sizes.tensor;
   request.model.shared_trainable = request.model.shared * trained_share;
+  if (job.sizes.pipeline == 1) {
+    set_units(job, sequence, trained_share, request);
+  }
 }
 
 // Seconds of what other dimensions send for one sequence, none of it hidden.
@@ -152,7 +187,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   set_bytes(job, precision, request);
   HORING_ASSIGN(const double sequence_s, computing_s(job, precision, sequence, request));
   const double waiting_s = beside_s(job, request, nodes, sequence);
-  set_model(job, request);
+  set_model(job, sequence, request);
   const DataParallel data = data_parallel(job.sizes, nodes, request.links.nics_per_group);
   request.world = data.world;
   request.links.nics_per_group = data.nics_per_group;

@@ -34,6 +34,9 @@ ho::Status within(const Quantity& quantity) {
 }  // namespace
 
 uint32_t unit_count(const PlannerRequest& request) {
+  if (!request.units.empty()) {
+    return static_cast<uint32_t>(request.units.size());
+  }
   return request.layers + (request.sharing_units == 0 ? 0 : 1 + request.sharing_units);
 }
 
@@ -49,6 +52,7 @@ ho::Status check(const PlannerRequest& request) {
       Quantity{"parameters", model.parameters, 1, kMaxParameters},
       Quantity{"trained parameters", model.trainable, 1, model.parameters},
       Quantity{"layers", double{1} * request.layers, 1, kMaxLayers},
+      Quantity{"units", double{1} * unit_count(request), 1, 2.0 * kMaxLayers + 2},
       Quantity{"units that share another's parameters", sharing, 0, kMaxLayers},
       Quantity{"parameters that they share",
                model.shared,

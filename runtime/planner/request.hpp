@@ -17,6 +17,13 @@ namespace paro {
 
 inline constexpr uint32_t kMaxLayers = 1024;
 
+// What a unit computes with.
+struct UnitSize {
+  double parameters = 0;
+  double trainable = 0;
+  double work = 0;  // the parameters that would compute for as long, on average
+};
+
 struct PlannerRequest {
   ModelSize model;
   uint32_t layers = 1;  // of equal size; each is gathered and reduced as one piece
@@ -42,7 +49,10 @@ struct PlannerRequest {
   // no layer's are.
   uint64_t bucket_bytes = 0;
 
-  // What planner/job.hpp knows of a job by names.
+  // What planner/job.hpp knows of a job by names. Units that differ, in the order of the forward
+  // pass, in place of `layers` equal ones: where units share parameters the first has what the last
+  // `sharing_units` compute with.
+  std::vector<UnitSize> units;
   double routed_share = 0;    // of the model's parameters, routed experts,
   uint32_t expert_ranks = 1;  // which so many ranks share beside the data-parallel ones
   double reserve_bytes = 0;   // of memory, that no plan may count on

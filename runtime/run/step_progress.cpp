@@ -43,11 +43,11 @@ ho::Status StepProgress::begin(const Action& action, ActionId id, Transfer& tran
   if (action.act == Act::kGather) {
     return start_gather(shards_, buffers_, action, id, transfer);
   }
-  const std::vector<ElementView> places = reduced_buffers(shards_, buffers_, action, id);
+  const std::vector<ElementView> views = reduced_buffers(shards_, buffers_, action, id);
   if (action.from == Scope::kReplicated) {
-    agreement_.not_finite().look_at_own(shards_, action, places, scheduler_.micro_batches());
+    agreement_.not_finite().look_at_own(shards_, action, views, scheduler_.micro_batches());
   }
-  return start_reduction(shards_, action, places, transfer);
+  return start_reduction(shards_, action, views, transfer);
 }
 
 ho::Status StepProgress::start(const StepAction& step_action) {

@@ -94,6 +94,7 @@ Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
   input.rendezvous = text(options.rendezvous);
   input.job_key = text(options.job_key);
   input.host_id = text(options.host_id);
+  input.rank_name = text(options.rank_name);
   if (options.timeout_ms > 0) {
     input.timeout = std::chrono::milliseconds(std::min(options.timeout_ms, kLongestMs));
   }

@@ -4,6 +4,7 @@
 
 #include "base/env.hpp"
 #include "bootstrap/control/store_rendezvous.hpp"
+#include "bootstrap/messages/wire.hpp"
 #include "bootstrap/rendezvous/rendezvous.hpp"
 
 namespace ho {
@@ -68,6 +69,13 @@ Result<CommunicatorConfig> configure(const ConfigurationInput& input) {
       return invalid(fmt::format(
           "rank {} of world size {}", config.rendezvous.rank, config.rendezvous.world_size));
     }
+  }
+  config.rendezvous.called = input.rank_name.value_or("");
+  if (config.rendezvous.called.size() > wire::kMaxCalledBytes) {
+    return invalid(fmt::format("rank {}: ho_comm_options.rank_name has {} bytes; it may have {}",
+                               config.rendezvous.rank,
+                               config.rendezvous.called.size(),
+                               wire::kMaxCalledBytes));
   }
   config.rendezvous.address = input.rendezvous.value_or(config.rendezvous.address);
   if (input.store != nullptr) {

@@ -37,6 +37,7 @@ struct ConfigurationInput {
   std::shared_ptr<Store> store;  // instead of a rendezvous and a job key
   std::string store_name;
   std::optional<std::string> host_id;
+  std::optional<std::string> rank_name;
   std::optional<std::chrono::milliseconds> timeout;
   std::optional<std::chrono::milliseconds> rendezvous_timeout;
   std::optional<int> device;  // below 0: by the local rank

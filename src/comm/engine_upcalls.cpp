@@ -20,7 +20,7 @@ void EngineUpcalls::on_failure(const RunError& error) {
   report.text = identity_.id == 0
                     ? error.status.message()
                     : fmt::format("communicator {}: {}", identity_.id, error.status.message());
-  log_error("{}", report.text);
+  log_error("{}{}", control_.log_prefix(identity_.communicator_id), report.text);
   control_.fail(identity_.communicator_id, std::move(report));
 }
 

@@ -166,6 +166,12 @@ void JobControl::set_name(uint64_t communicator_id, Name name) {
   }
 }
 
+std::string JobControl::log_prefix(uint64_t communicator_id) {
+  const std::lock_guard lock(mutex_);
+  const Member* member = find(communicator_id);
+  return member == nullptr || member->name.text.empty() ? "" : member->name.text + ": ";
+}
+
 Result<uint16_t> JobControl::next_id() {
   const std::lock_guard lock(mutex_);
   if (last_id_ == UINT16_MAX) {
@@ -281,7 +287,14 @@ void JobControl::on_leave_notice(const LeaveNotice& leave_notice) {
       return;
     }
     seen.rank = GlobalRank(static_cast<uint32_t>(position - ranks.begin()));
-    seen.process = leave_notice.name + (member->identity.id == 0 ? "" : " of the job");
+    seen.name = fmt::format("rank {}", seen.rank.value());
+    seen.process = leave_notice.name;
+    if (!leave_notice.name.starts_with(fmt::format("rank {} (", leave_notice.rank.value()))) {
+      // The program has a name for it.
+      seen.name = leave_notice.name.substr(0, leave_notice.name.rfind(" ("));
+    } else if (member->identity.id != 0) {
+      seen.process += " of the job";
+    }
     for (size_t i = 0; i < std::min(leave_notice.channels.size(), seen.channels.size()); ++i) {
       seen.channels.at(i) = {leave_notice.channels[i].entered, leave_notice.channels[i].last};
     }
@@ -344,7 +357,7 @@ void JobControl::on_call_question(const CallQuestion& question) {
         position - ranks.begin(),
         same.message());
   }
-  log_error("{}", report.text);
+  log_error("{}{}", log_prefix(question.communicator), report.text);
   plane_->report(report);
 }
 

@@ -67,6 +67,8 @@ class JobControl {
   void leave(uint64_t communicator_id);
   void remove(uint64_t communicator_id);
   void set_name(uint64_t communicator_id, Name name);
+  // What stands before a line of the log about it: "group 'a': ". Empty: it has no name.
+  [[nodiscard]] std::string log_prefix(uint64_t communicator_id);
   // The tag under which the members of a communicator gather something.
   [[nodiscard]] static std::string gather_tag(std::string_view what,
                                               uint16_t id,

@@ -139,7 +139,7 @@ class Forms {
 
   // HO-Ring, and hierarchical.
   void two_level() {
-    work_.in_turn = call_.algorithm == Algorithm::kHierarchical;
+    work_.turns = call_.algorithm == Algorithm::kHierarchical ? passes_ : 0;
     const double groups = ranks_ / group_;
     const double block = call_.bytes / ranks_;
     add_ring_steps(groups_at_);
@@ -151,7 +151,7 @@ class Forms {
     }
     set_steps_inside(passes_, block);
     exchange_inside(passes_ * call_.bytes / group_, &LevelWork::bytes);
-    if (groups > 1 && !work_.in_turn) {
+    if (groups > 1 && work_.turns == 0) {
       const double last = work_.streams ? std::min(block, call_.message_bytes) : block;
       exchange_inside(passes_ * last, &LevelWork::tail);
     }
@@ -175,7 +175,7 @@ class Forms {
   // One member leads each group. It gathers from its members, the leaders exchange in rounds in
   // which what they know doubles, and it spreads the result.
   void direct() {
-    work_.in_turn = true;
+    work_.turns = 1;
     work_.streams = false;
     for (size_t at = groups_at_; at < cluster_.size(); ++at) {
       add_rounds(at);
@@ -302,12 +302,11 @@ double seconds_of(const Cluster& cluster, const Members& members, const Work& wo
     return std::numeric_limits<double>::infinity();
   }
   double start = 0;
-  double latency = 0;  // of all steps
-  double once = 0;     // of one step on each level
-  double bytes = 0;
+  double moving = 0;   // what the busiest links must carry
+  double once = 0;     // one message's latency on each level
+  double passing = 0;  // what one block must pass, from the first rank to the last
+  double rest = 0;     // of that block, once its first message is there
   double tail = 0;
-  double passing_on = 0;  // of messages from rank to rank, and of the last block's rest
-  double rest = 0;
   for (size_t at = 0; at < cluster.size(); ++at) {
     const LevelWork& level = work.levels[at];
     if (members[at] > 1) {
@@ -317,19 +316,30 @@ double seconds_of(const Cluster& cluster, const Members& members, const Work& wo
       continue;
     }
     const double rate = rate_of(cluster, members, at, level);
-    const double moving = level.bytes / rate;
-    bytes = work.in_turn ? bytes + moving : std::max(bytes, moving);
+    const double carried = level.bytes / rate;
+    const double latency = level.steps * cluster[at].latency_s;
     tail = std::max(tail, level.tail / rate);
-    latency += level.steps * cluster[at].latency_s;
-    once += cluster[at].latency_s;
-    const double flow_rate = rate / level.flows;
-    passing_on += level.tail > 0 ? 0 : level.steps * level.message / flow_rate;
-    rest = std::max(rest, (level.block - level.message) / flow_rate);
+    if (!work.streams) {
+      moving = work.turns > 0 ? moving + carried : std::max(moving, carried);
+      passing += latency;
+      continue;
+    }
+    const double message = level.message * level.flows / rate;
+    const double block_rest = (level.block - level.message) * level.flows / rate;
+    const double passed = latency + (level.tail > 0 ? 0 : level.steps * message);
+    if (work.turns > 0) {
+      moving += std::max(carried + work.turns * cluster[at].latency_s, passed + block_rest);
+    } else {
+      moving = std::max(moving, carried);
+      once += cluster[at].latency_s;
+      passing += passed;
+      rest = std::max(rest, block_rest);
+    }
   }
   if (!work.streams) {
-    return start + latency + bytes + tail;
+    return start + moving + passing + tail;
   }
-  return start + std::max(bytes + once, latency + passing_on + rest) + tail;
+  return start + std::max(moving + once, passing + rest) + tail;
 }
 
 double seconds_of(const Cluster& cluster, const Members& members, const Call& call) {

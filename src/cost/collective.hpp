@@ -45,7 +45,7 @@ struct LevelWork {
 
 struct Work {
   std::array<LevelWork, kMaxLevels> levels;
-  bool in_turn = false;  // one level after the other, not at the same time
+  double turns = 0;      // of each level, one after the other; 0: all move at the same time
   bool streams = false;  // in messages that are parts of blocks
   bool possible = true;  // there is such an algorithm for the collective
 };

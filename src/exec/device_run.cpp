@@ -86,9 +86,8 @@ bool Run::collect_completed(Queue& queue) {
     if (first.views) {
       queue.layout->link->release_view();
     }
-    const uint32_t op = first.op;
+    pieces_.add(first.op);
     queue.started.erase(queue.started.begin());
-    piece_done(op, done_[op]);
     any = true;
   }
   return any;

@@ -29,7 +29,7 @@ Engine::Engine(const EngineOptions& options,
                  &owner,
                  shm_.get(),
                  network_.get()}),
-      failures_(owner, driver_) {}
+      failures_(owner, driver_, {}) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
                                                std::unique_ptr<ShmTransport> shm,

@@ -37,7 +37,7 @@ bool Failures::explained_by_leave_notice(Driver::Lock& lock,
   if (!error.peer || (code != StatusCode::kPeerLost && code != StatusCode::kConnection)) {
     return false;
   }
-  const Deadline timeout = deadline_after(kLeaveNoticeTimeout);
+  const Deadline timeout = deadline_after(timeouts_.leave_notice);
   while (!cause_ && !end_of_left()) {
     if (leave_notices_over_) {
       return false;
@@ -58,7 +58,7 @@ bool Failures::decide(Driver::Lock& lock, const RunError& error, const UnderWay&
     // The rank whose call differs then reports what differs, and that is the decision. A rank whose
     // part was over has gone on, so the call that differs may be an earlier one.
     ask(lock, operations.calls());
-    await_cause(lock, kComparisonTimeout);
+    await_cause(lock, timeouts_.comparison);
   }
   if (!reported_ && !cause_) {
     reported_ = true;
@@ -66,7 +66,7 @@ bool Failures::decide(Driver::Lock& lock, const RunError& error, const UnderWay&
     owner_.on_failure(error);
     lock.lock();
   }
-  await_cause(lock, kDecisionTimeout);
+  await_cause(lock, timeouts_.decision);
   if (!cause_) {
     cause_ = error.status;
   }

@@ -30,8 +30,15 @@ class Failures {
   // so an operation waits that long for it before its failure is reported.
   static constexpr std::chrono::milliseconds kLeaveNoticeTimeout{3000};
 
+  struct Timeouts {
+    std::chrono::milliseconds decision = kDecisionTimeout;
+    std::chrono::milliseconds comparison = kComparisonTimeout;
+    std::chrono::milliseconds leave_notice = kLeaveNoticeTimeout;
+  };
+
   // Both outlive it.
-  Failures(EngineOwner& owner, Driver& driver) : owner_(owner), driver_(driver) {}
+  Failures(EngineOwner& owner, Driver& driver, Timeouts timeouts)
+      : owner_(owner), driver_(driver), timeouts_(timeouts) {}
   Failures(const Failures&) = delete;
   Failures& operator=(const Failures&) = delete;
   ~Failures() = default;
@@ -69,6 +76,7 @@ class Failures {
 
   EngineOwner& owner_;
   Driver& driver_;
+  const Timeouts timeouts_;
   bool reported_ = false;
   std::optional<Status> cause_;
   LeaveNotices leave_notices_;

@@ -6,12 +6,11 @@ namespace ho {
 namespace {
 
 Status left(const PeerLeaveNotice& leave_notice, const std::string& when) {
-  const uint32_t rank = leave_notice.rank.value();
   return {StatusCode::kPeerLost,
-          fmt::format("rank {} has left (it destroyed its communicator{}); all ranks must make the "
+          fmt::format("{} has left (it destroyed its communicator{}); all ranks must make the "
                       "same calls before they destroy it: check the program and the output of {} "
                       "for a call that it skips, a loop that ends early, or an exception",
-                      rank,
+                      leave_notice.name,
                       when,
                       leave_notice.process)};
 }

@@ -33,6 +33,7 @@ struct PairProgress {
 // A rank that left, seen from this one.
 struct PeerLeaveNotice {
   GlobalRank rank;
+  std::string name;     // what errors call it: "rank 1", "global rank 5"
   std::string process;  // who that is in the job: "rank 5 (node1, pid 123)"
   std::array<ChannelProgress, kChannelCount> channels;
   uint32_t sent_here = 0;

@@ -62,12 +62,7 @@ Run::Run(Call call,
       schedule_(std::move(schedule)),
       binding_(schedule_->built.plan, schedule_->built.mine, call_, limits),
       trace_(trace),
-      done_(schedule_->built.mine.ops.size(), 0) {
-  const auto& ops = schedule_->built.mine.ops;
-  const bool barrier = schedule_->built.plan.phase_barrier;
-  if (barrier) {
-    barrier_left_.assign(size_t{binding_.pass_count()} * schedule_->phase_count, 0);
-  }
+      pieces_(*schedule_, binding_) {
   report_.algorithm = call_.algorithm;
   queues_.reserve(schedule_->queues.size());
   for (const QueueLayout& layout : schedule_->queues) {
@@ -75,18 +70,9 @@ Run::Run(Call call,
     queue.layout = &layout;
     first_inside_ += layout.link != nullptr && layout.lane == Lane::kInter ? 1 : 0;
     first_copy_ += layout.link != nullptr ? 1 : 0;
-    for (const uint32_t index : layout.ops) {
-      const uint32_t pieces = binding_.op_pieces(ops[index]);
-      total_pieces_ += pieces;
-      if (layout.over_network) {
-        inter_pieces_left_ += pieces;
-      } else if (layout.link != nullptr && !layout.sends) {
-        intra_messages_left_ += pieces;
-      }
-      for (uint32_t pass = 0; barrier && pass < binding_.pass_count(); ++pass) {
-        const auto range = binding_.op_pieces_in(ops[index], pass);
-        barrier_left_[size_t{pass} * schedule_->phase_count + ops[index].phase] +=
-            range.end - range.first;
+    if (layout.link != nullptr && !layout.over_network && !layout.sends) {
+      for (const uint32_t index : layout.ops) {
+        intra_messages_left_ += binding_.op_pieces(schedule_->op(index));
       }
     }
   }
@@ -106,9 +92,6 @@ void Run::start(std::byte* scratch, std::byte* device_scratch) {
       queue.piece = binding_.op_pieces_in(schedule_->op(queue.op()), 0).first;
     }
     settle(queue);
-  }
-  while (barrier_now_ < barrier_left_.size() && barrier_left_[barrier_now_] == 0) {
-    ++barrier_now_;
   }
 }
 
@@ -133,46 +116,6 @@ void Run::advance(Queue& queue) {
   queue.packing = false;
   queue.head_since_ns = 0;
   settle(queue);
-}
-
-bool Run::satisfied(uint32_t dep, uint32_t piece) const {
-  return done_[dep] > piece;
-}
-
-bool Run::ready(uint32_t op_index, uint32_t piece) const {
-  const PlanOp& op = schedule_->op(op_index);
-  if (!barrier_left_.empty()) {
-    const uint32_t pass = piece / binding_.pass_pieces();
-    if (barrier_now_ < pass * schedule_->phase_count + op.phase) {
-      return false;
-    }
-  }
-  for (const uint32_t dep : op.deps) {
-    if (!satisfied(dep, piece)) {
-      return false;
-    }
-  }
-  if (piece >= binding_.pass_pieces()) {
-    for (const uint32_t reader : schedule_->readers_before[op_index]) {
-      if (!satisfied(reader, piece - binding_.pass_pieces())) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
-void Run::piece_done(uint32_t op_index, uint32_t piece) {
-  ++done_[op_index];
-  ++done_pieces_;
-  if (barrier_left_.empty()) {
-    return;
-  }
-  const uint32_t pass = piece / binding_.pass_pieces();
-  --barrier_left_[size_t{pass} * schedule_->phase_count + schedule_->op(op_index).phase];
-  while (barrier_now_ < barrier_left_.size() && barrier_left_[barrier_now_] == 0) {
-    ++barrier_now_;
-  }
 }
 
 Frame Run::frame_for(const Queue& queue, const PlanOp& op) const {
@@ -258,7 +201,7 @@ Result<bool> Run::move_head(Queue& queue) {
   if (queue.layout->sends && (call_.device.work != nullptr || !queue.unreleased.empty())) {
     HORING_TRY(queue.layout->link->went_wrong());
   }
-  if (queue.ended || !ready(queue.op(), queue.piece)) {
+  if (queue.ended || !pieces_.ready(queue.op(), queue.piece)) {
     return released;
   }
   const PlanOp& op = schedule_->op(queue.op());
@@ -286,7 +229,7 @@ Result<bool> Run::move_head(Queue& queue) {
     queue.started.push_back({index, begun_->ticket, begun_->views});
     begun_.reset();
   } else {
-    piece_done(index, piece);
+    pieces_.add(index);
   }
   return true;
 }
@@ -298,9 +241,8 @@ bool Run::collect_released(Queue& queue) {
   const uint64_t released = queue.layout->link->released() - queue.released_base;
   const bool any = released > queue.released;
   for (; queue.released < released && !queue.unreleased.empty(); ++queue.released) {
-    const uint32_t index = queue.unreleased.front();
+    pieces_.add(queue.unreleased.front());
     queue.unreleased.pop_front();
-    piece_done(index, done_[index]);
   }
   return any;
 }
@@ -450,7 +392,6 @@ void Run::account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t 
                           : (inter ? report_.inter_received_bytes : report_.intra_received_bytes);
   counter += bytes;
   if (queue.layout->over_network) {
-    --inter_pieces_left_;
     report_.inter_ns = static_cast<uint64_t>(now - inter_began_ns_);
     report_.overlap_ns = intra_since_inter_ns_;
   } else {
@@ -481,39 +422,6 @@ void Run::account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t 
   }
 }
 
-void Run::collect_blockers(uint32_t op_index,
-                           uint32_t piece,
-                           Blockers& found,
-                           std::vector<uint32_t>& seen) const {
-  const auto visit = [&](uint32_t dep, uint32_t dep_piece) {
-    if (satisfied(dep, dep_piece) || std::find(seen.begin(), seen.end(), dep) != seen.end()) {
-      return;
-    }
-    seen.push_back(dep);
-    const PlanOp& op = schedule_->op(dep);
-    const bool is_ready = ready(dep, dep_piece);
-    if (op.kind == OpKind::kSend) {
-      found.releases = true;
-      found.network |= is_ready && op.lane == Lane::kInter;
-    } else if (op.kind != OpKind::kCopy && op.lane == Lane::kIntra) {
-      ++found.intra_messages;
-    } else {
-      found.network |= is_ready;
-    }
-    if (!is_ready) {
-      collect_blockers(dep, dep_piece, found, seen);
-    }
-  };
-  for (const uint32_t dep : schedule_->op(op_index).deps) {
-    visit(dep, piece);
-  }
-  if (piece >= binding_.pass_pieces()) {
-    for (const uint32_t reader : schedule_->readers_before[op_index]) {
-      visit(reader, piece - binding_.pass_pieces());
-    }
-  }
-}
-
 // Waking a rank for each message inside the group costs more than moving the message when ranks
 // outnumber cores. What matters is the lane between groups: while it waits for a socket only,
 // arrivals inside the group can wait for the same wake-up. Where it waits for arrivals inside the
@@ -530,15 +438,13 @@ RunWait Run::wait_state() const {
       wait.network |= !queue.unreleased.empty() && queue.layout->over_network;
       continue;
     }
-    if (ready(queue.op(), queue.piece)) {
+    if (pieces_.ready(queue.op(), queue.piece)) {
       wait.network |= queue.layout->over_network;
       wait.intra_releases |= !queue.layout->over_network && queue.layout->sends;
       continue;
     }
-    Blockers blockers;
-    std::vector<uint32_t> seen;
-    collect_blockers(queue.op(), queue.piece, blockers, seen);
-    barrier_blocked |= seen.empty();
+    const PieceProgress::Blockers blockers = pieces_.blockers_of(queue.op(), queue.piece);
+    barrier_blocked |= blockers.ops.empty();
     wait.intra_releases |= blockers.releases;
     if (blockers.intra_messages > 0 && !blockers.network) {
       needed = needed == 0 ? blockers.intra_messages : std::min(needed, blockers.intra_messages);
@@ -566,6 +472,54 @@ void Run::ask_for_arrivals(RunWait& wait, uint32_t needed, bool barrier_blocked)
     wait.intra_arrivals = 1;
     wait.intra_releases = true;
   }
+}
+
+std::string Run::queue_head_text(const Queue& queue) const {
+  if (!queue.started.empty()) {
+    return fmt::format("{} pieces that the device is at", queue.started.size());
+  }
+  if (queue.ended) {
+    return fmt::format("{} to rank {}: waiting for it to read the last pieces",
+                       to_string(queue.layout->lane),
+                       queue.layout->peer.value());
+  }
+  const PlanOp& op = schedule_->op(queue.op());
+  const auto& names = schedule_->built.plan.phase_names;
+  const std::string phase = op.phase < names.size() ? " (phase " + names[op.phase] + ")" : "";
+  const std::string rail =
+      op.lane == Lane::kInter ? " of rail " + std::to_string(op.rail.value()) : "";
+  if (op.kind == OpKind::kCopy) {
+    return "local copy";
+  }
+  return fmt::format("{} step {}{}: {} rank {}{}",
+                     to_string(op.lane),
+                     op.step,
+                     rail,
+                     op.kind == OpKind::kSend ? "send to" : "recv from",
+                     op.peer.value(),
+                     phase);
+}
+
+std::string Run::waiting_text() const {
+  if (started_ns_ == 0) {
+    return call_.device.work == nullptr ? "" : "waiting for the stream of the call to get to it";
+  }
+  std::string text;
+  std::string last_trouble;
+  int listed = 0;
+  // First what waits for another rank, then what waits for our own progress.
+  for (const Queue& queue : queues_) {
+    const bool waits = queue.ended ? !queue.unreleased.empty() || !queue.started.empty()
+                                   : pieces_.ready(queue.op(), queue.piece);
+    if (waits && listed < 3) {
+      text += (listed++ == 0 ? "" : "; ") + queue_head_text(queue);
+      const std::string trouble =
+          queue.layout->link != nullptr ? queue.layout->link->trouble() : std::string();
+      text += trouble.empty() || trouble == last_trouble ? "" : ", but " + trouble;
+      last_trouble = trouble;
+    }
+  }
+  return text;
 }
 
 OpReport Run::report() const {

@@ -1,5 +1,5 @@
 // One operation in flight on one rank: the state of its queues, and make_progress(), which moves
-// what can move. A run blocks nowhere and knows no thread; the engine drives it.
+// what PieceProgress says can move. A run blocks nowhere and knows no thread; the engine drives it.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "exec/binding.hpp"
 #include "exec/call.hpp"
 #include "exec/op_report.hpp"
+#include "exec/piece_progress.hpp"
 #include "exec/schedule.hpp"
 #include "exec/trace.hpp"
 #include "transport/transport.hpp"
@@ -47,15 +48,15 @@ class Run {
   void start(std::byte* scratch, std::byte* device_scratch);
   // Moves what can be moved, some pieces at most; *moved says whether anything was.
   [[nodiscard]] std::optional<RunError> make_progress(bool* moved);
-  [[nodiscard]] bool finished() const { return done_pieces_ == total_pieces_; }
+  [[nodiscard]] bool finished() const { return pieces_.done() == pieces_.total(); }
   [[nodiscard]] RunWait wait_state() const;
   // "inter step 2 of rail 1: recv from rank 5 (phase reduce_scatter)", at most three of them.
   [[nodiscard]] std::string waiting_text() const;
   // About how many bytes all ops of this rank move, copies counted.
   [[nodiscard]] uint64_t moved_bytes() const {
-    return total_pieces_ * binding_.largest_piece_bytes();
+    return pieces_.total() * binding_.largest_piece_bytes();
   }
-  [[nodiscard]] uint64_t done_pieces() const { return done_pieces_; }
+  [[nodiscard]] uint64_t done_pieces() const { return pieces_.done(); }
   // Times and bytes so far.
   [[nodiscard]] OpReport report() const;
   // Whether all that the device has to do was started.
@@ -95,8 +96,6 @@ class Run {
 
   void settle(Queue& queue);   // moves the cursor to the next piece there is
   void advance(Queue& queue);  // past the head
-  [[nodiscard]] bool ready(uint32_t op_index, uint32_t piece) const;
-  [[nodiscard]] bool satisfied(uint32_t dep, uint32_t piece) const;
   [[nodiscard]] Frame frame_for(const Queue& queue, const PlanOp& op) const;
   // At most one piece of each queue from `first` on, before `end`.
   [[nodiscard]] std::optional<RunError> move_one_of_each(size_t first, size_t end, bool* moved);
@@ -134,21 +133,9 @@ class Run {
   [[nodiscard]] Result<bool> begun(std::optional<device::Ticket> ticket, bool views);
   void tell_host_reads(const PlanOp& op, uint32_t piece) const;
   void add_incoming(const PlanOp& op, uint32_t piece, ConstBytes incoming);
-  void piece_done(uint32_t op_index, uint32_t piece);
   [[nodiscard]] bool collect_released(Queue& queue);
   void account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t began_ns);
   [[nodiscard]] std::string queue_head_text(const Queue& queue) const;
-
-  // wait_state's walk over the deps of a head that is not ready.
-  struct Blockers {
-    uint32_t intra_messages = 0;
-    bool network = false;
-    bool releases = false;
-  };
-  void collect_blockers(uint32_t op_index,
-                        uint32_t piece,
-                        Blockers& found,
-                        std::vector<uint32_t>& seen) const;
   // How many messages inside the group are worth a wake-up, `needed` of which unblock a queue.
   void ask_for_arrivals(RunWait& wait, uint32_t needed, bool barrier_blocked) const;
 
@@ -160,15 +147,9 @@ class Run {
   std::vector<Queue> queues_;
   size_t first_inside_ = 0;
   size_t first_copy_ = 0;
-  size_t next_inside_ = 0;      // whose turn it is, from first_inside_
-  std::vector<uint32_t> done_;  // by op: pieces completed, in order
-  // With phase barriers: pieces left per (pass, phase), and the first of them that has any.
-  std::vector<uint64_t> barrier_left_;
-  uint32_t barrier_now_ = 0;
-  uint64_t total_pieces_ = 0;
-  uint64_t done_pieces_ = 0;
+  size_t next_inside_ = 0;  // whose turn it is, from first_inside_
+  PieceProgress pieces_;
   uint64_t intra_messages_left_ = 0;
-  uint64_t inter_pieces_left_ = 0;
   std::optional<Started> begun_;  // by the head that is being carried out
   std::byte* scaled_ = nullptr;  // input times its factor, which is not there yet; null: nothing is
   std::optional<device::Ticket> scaling_;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Fails unless a shared library shows exactly what it promises.
 
-usage: check_exports.py LIBRARY HEADER [--needs SONAME] [--lacks SYMBOL]
+usage: check_exports.py LIBRARY HEADER... [--needs SONAME] [--lacks SYMBOL]
        check_exports.py LIBRARY --promises SYMBOL,...
 
-HEADER: it promises the functions that this declares.
+HEADER...: it promises the functions that these declare.
 --needs: LIBRARY must be linked to that library. --lacks: LIBRARY must not hold a copy of what has
 this (mangled) word in its name; looked for where the symbol table was not stripped.
 """
@@ -33,14 +33,16 @@ def needed(library):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
-    parser.add_argument("header", nargs="?")
+    parser.add_argument("headers", nargs="*")
     parser.add_argument("--promises", type=lambda text: text.split(","))
     parser.add_argument("--needs")
     parser.add_argument("--lacks")
     options = parser.parse_args()
-    if (options.header is None) == (options.promises is None):
+    if bool(options.headers) == bool(options.promises):
         parser.error("takes a HEADER or --promises")
-    promised = set(options.promises or DECLARED.findall(pathlib.Path(options.header).read_text()))
+    promised = set(options.promises or [])
+    for header in options.headers:
+        promised.update(DECLARED.findall(pathlib.Path(header).read_text()))
     exported = escaped(options.library)
     wrong = [f"{name} is promised, but {options.library} does not show it" for name in promised - exported]
     wrong += [f"{name} is not promised, but {options.library} shows it" for name in exported - promised]
@@ -49,7 +51,7 @@ def main():
     if options.lacks and options.lacks in output("nm", options.library):
         wrong.append(f"{options.library} holds a copy of {options.lacks}")
     for line in sorted(wrong):
-        print(f"{options.header or options.library}: {line}")
+        print(f"{options.library}: {line}")
     print(f"exports: {len(promised)} symbols, {len(wrong)} wrong")
     return 1 if wrong or not promised else 0
 

@@ -20,7 +20,7 @@ NEW_FILES = ("src/plan/NAME.cpp", "src/transport/quic", "plugin/abi/net_v13.hpp"
 LINK = re.compile(r"\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*$")
 CODE = re.compile(r"(`+)(.+?)\1")
-NAMED = re.compile(r"\bdocs/[\w./-]*\w")
+NAMED = re.compile(r"(?<![\w/])docs/[\w./-]*\w")
 SOURCE = re.compile(r"(?<![\w./-])(?:src|plugin|runtime|python|include|tests|tools|examples)/[\w./-]*\w(?![\w./-]*\{)")
 
 

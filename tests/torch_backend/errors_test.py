@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import time
 import unittest
 from datetime import timedelta
@@ -198,6 +199,34 @@ class Errors(unittest.TestCase):
             lost = {number for number, pid in named if int(pid) != own}
             self.assertEqual(lost, {"3"}, text)
             self.assertLessEqual({number for number, pid in named if int(pid) == own}, {"1"}, text)
+
+    def test_who_has_left_a_group_is_named_alike_by_the_error_and_the_log(self) -> None:
+        def body(made: str) -> tuple[str, str]:
+            group = dist.new_group([1, 3]) if made == "new" else dist.group.WORLD.split_group([1, 3])
+            store = dist.distributed_c10d._get_default_store()
+            dist.barrier()
+            if rank() == 3:
+                group.shutdown()
+            if rank() != 1:
+                store.wait(["rank 1 has its error"], timedelta(seconds=300))
+                return "", ""
+            with tempfile.TemporaryFile("w+") as log:
+                own = os.dup(2)
+                os.dup2(log.fileno(), 2)
+                try:
+                    group.allreduce(torch.ones(8)).wait()
+                    text = "nothing was raised"
+                except dist.DistBackendError as error:
+                    text = str(error)
+                finally:
+                    os.dup2(own, 2)
+                    store.set("rank 1 has its error", "")
+                log.seek(0)
+                return text, log.read()
+
+        for made in ("new", "split"):
+            for text in run_ranks(NODES, body, made)[1]:
+                self.assertRegex(text, r"global rank 3 has left .* the output of global rank 3 \([^()]*, pid \d+\) for")
 
     def test_a_rank_that_does_not_make_a_group_is_named_after_its_timeout(self) -> None:
         def body() -> None:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch
+import torch._dynamo  # noqa: F401  # sharding imports it, and each forked rank would by itself
 import torch.distributed as dist
 
 import horing.torch  # noqa: F401

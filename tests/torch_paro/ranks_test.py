@@ -399,30 +399,30 @@ class Planner(unittest.TestCase):
 
     def test_the_planner_is_given_the_bytes_of_a_parameter(self) -> None:
         def run(input: Any) -> str:
-            requested: list[str] = []
+            requested: dict[str, Any] = {}
 
-            def answer(_: planning.Links, arguments: list[str]) -> tuple[str, str]:
-                requested.extend(arguments)
-                return "GGG", ""
+            def answer(request: dict[str, Any]) -> dict[str, Any]:
+                requested.update(request)
+                return {"ranking": ["GGG"], "recommended": "GGG", "why": ""}
 
-            planning._requested = answer
+            planning.plan = answer
             planning.measure_links = lambda _: planning.Links(1, 1, 0, 0, 0)
             model = Model().to(torch.bfloat16)
             paro.torch.choose_strategy(model, paro.torch.init_mesh("cpu", 1), bytes_per_parameter=input)
-            return requested[requested.index("--bytes") + 1]
+            return str(requested["bytes"])
 
         self.assertEqual(run_ranks([1], run, None, backend="gloo"), ["2,2,12"])
         self.assertEqual(run_ranks([1], run, (2, 4, 8), backend="gloo"), ["2,4,8"])
 
 
-    def test_the_planner_is_given_each_link_under_its_own_option(self) -> None:
+    def test_the_planner_is_given_each_link_under_its_own_key(self) -> None:
         links = planning.Links(3e9, 2e8, 0.001, 0.002, 0.0035)
-        input = (
-            "--intra 3000000000B --inter 200000000B --intra-call 0.001000000s --inter-call 0.002000000s "
-            "--world-call 0.003500000s"
-        )
-        self.assertEqual(" ".join(planning.arguments_of(links, "cuda")), input)
-        self.assertEqual(" ".join(planning.arguments_of(links, "cpu")), f"{input} --no-overlap --prefetch 0")
+        of_links = {
+            "intra": "3000000000B", "inter": "200000000B", "intra_call": "0.001000000s",
+            "inter_call": "0.002000000s", "world_call": "0.003500000s",
+        }  # fmt: skip
+        self.assertEqual(planning.request_of(links, "cuda"), of_links)
+        self.assertEqual(planning.request_of(links, "cpu"), {**of_links, "no_overlap": True, "prefetch": 0})
 
     def test_each_link_is_measured_on_its_dimension_and_rates_are_without_the_call(self) -> None:
         calls = {"intra": 0.25, "inter": 0.5, "world": 0.75}

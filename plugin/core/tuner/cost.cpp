@@ -5,17 +5,52 @@
 #include <limits>
 
 #include "core/tuner/chunk.hpp"
+#include "cost/collective.hpp"
 
 namespace ho::plugin {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNsPerSecond = 1e9;
 constexpr double kKernelStartNs = 7'000;
 constexpr double kDirectStartNs = 31'000;
 constexpr double kChainStartNs = 30'000;
 constexpr double kNvlsStartNs = 18'000;
 constexpr double kLoneRankStartNs = 14'000;
 constexpr double kMinAllReduceBytes = 32.0 * 1024;  // of a head
+
+// Bytes/s of Mbit/s.
+double rate_of_mbps(double mbps) {
+  return mbps * 1e6 / 8;
+}
+
+// The communicator as two levels: ranks of the fullest node, and nodes.
+cost::Cluster cluster_of(const CommonInputs& inputs, double nics, double mbps) {
+  cost::Level node;
+  node.name = "node";
+  node.size = inputs.most_local_ranks;
+  node.rate = inputs.intra_mbps == 0 ? kNever : rate_of_mbps(inputs.intra_mbps);
+  node.latency_s = inputs.intra_hop_ns / kNsPerSecond;
+  cost::Level network;
+  network.name = "network";
+  network.size = inputs.node_count;
+  network.nics = nics;
+  network.rate = rate_of_mbps(mbps);
+  network.latency_s = inputs.hop_ns / kNsPerSecond;
+  return {node, network};
+}
+
+Collective collective_of(TunedCollective collective) {
+  switch (collective) {
+    case TunedCollective::kAllGather:
+      return Collective::kAllGather;
+    case TunedCollective::kReduceScatter:
+      return Collective::kReduceScatter;
+    case TunedCollective::kAllReduce:
+      break;
+  }
+  return Collective::kAllReduce;
+}
 
 // The letters of the header's essay.
 class Model {
@@ -28,38 +63,38 @@ class Model {
         p_(inputs.rank_count),
         m_(inputs.most_local_ranks),
         h_(inputs.head_count),
-        b_(static_cast<double>(question.bytes)) {}
+        b_(static_cast<double>(question.bytes)),
+        // NCCL's channels spread over all NICs, which may be more than ranks: as one.
+        own_(cluster_of(inputs, 1, double{1} * inputs.nic_count * inputs.nic_mbps)),
+        rails_(cluster_of(inputs, inputs.nic_count, inputs.rail_mbps)),
+        all_(cost::all_ranks(own_)) {}
 
   [[nodiscard]] double ring() const {
-    const double links = reduces_all_ ? 2 * (p_ - 1) : p_ - 1;
-    const double crossings =
-        reduces_all_ ? 2 * (n_ - 1) + std::min(2.0, m_ - 1) : n_ - 1 + std::min(1.0, m_ - 1);
-    const double bytes = (reduces_all_ ? 2 : 1) * (p_ - 1) / p_ * b_;
-    return kKernelStartNs + hops(crossings, links - crossings) +
-           std::max(node_ns(bytes), intra_ns(bytes));
+    cost::Work work = cost::work_of(own_, all_, call(cost::Algorithm::kMultiRing));
+    // A circle through nodes that are not as full as the fullest has fewer links.
+    const double links = (reduces_all_ ? 2 : 1) * (p_ - 1);
+    work.levels[0].steps = links - work.levels[1].steps;
+    work.levels[0].bytes = m_ > 1 ? links / p_ * b_ : 0;
+    work.levels[1].bytes = links / p_ * b_;
+    return own_ns(work);
   }
 
-  [[nodiscard]] double tree() const {
-    if (!reduces_all_) {
-      return kNever;
-    }
-    return kKernelStartNs + hops(2 * depth(), 2 * (m_ - 1)) +
-           std::max(node_ns(tree_bytes()), intra_ns(chain_bytes()));
-  }
+  [[nodiscard]] double tree() const { return own_ns(tree_work()); }
 
   [[nodiscard]] double nvls_tree() const {
-    if (!reduces_all_) {
-      return kNever;
-    }
-    return kKernelStartNs + hops(2 * depth(), 2) +
-           std::max(node_ns(tree_bytes()), intra_ns(nvls_bytes()));
+    cost::Work work = tree_work();
+    work.levels[0] = inside(2, nvls_bytes());
+    return own_ns(work);
   }
 
   [[nodiscard]] double pat() const {
     if (reduces_all_ || !inputs_.one_rank_per_node()) {
       return kNever;
     }
-    return kKernelStartNs + hops(depth(), 0) + node_ns((n_ - 1) / n_ * b_);
+    cost::Work work;
+    work.levels[1].steps = std::bit_width(inputs_.node_count - 1);  // ceil(log2 N)
+    work.levels[1].bytes = (n_ - 1) / n_ * b_;
+    return own_ns(work);
   }
 
   [[nodiscard]] double direct() const {
@@ -67,22 +102,21 @@ class Model {
       return kNever;
     }
     const double bytes = reduces_all_ ? (h_ - 1 + m_ - 1) / h_ * b_ : (m_ - 1) / m_ * b_;
-    return start(kDirectStartNs) + hops(0, 2) + rails_ns(Choice::kCollNetDirect, bytes);
+    return start(kDirectStartNs) + rails_ns(Choice::kCollNetDirect, inside(2, bytes));
   }
 
   [[nodiscard]] double chain() const {
     if (!reduces_all_ || !has_rails() || inputs_.most_local_ranks > kMaxDirectRanks) {
       return kNever;
     }
-    return start(kChainStartNs) + hops(0, 2 * (m_ - 1)) +
-           rails_ns(Choice::kCollNetChain, chain_bytes());
+    return start(kChainStartNs) + rails_ns(Choice::kCollNetChain, tree_work().levels[0]);
   }
 
   [[nodiscard]] double nvls() const {
     if (!has_rails()) {
       return kNever;
     }
-    return start(kNvlsStartNs) + hops(0, 2) + rails_ns(Choice::kNvls, nvls_bytes());
+    return start(kNvlsStartNs) + rails_ns(Choice::kNvls, inside(2, nvls_bytes()));
   }
 
   [[nodiscard]] double margin() const {
@@ -90,29 +124,31 @@ class Model {
   }
 
  private:
-  // 1 Mbit/s takes 8000 ns for a byte.
-  static double wire_ns(double bytes, double mbps) { return bytes * 8000 / mbps; }
-
   [[nodiscard]] bool has_rails() const {
     return inputs_.head_count > 0 && (reduces_all_ || inputs_.every_rank_is_head());
   }
   [[nodiscard]] double start(double several_ranks_ns) const {
     return inputs_.one_rank_per_node() ? kLoneRankStartNs : several_ranks_ns;
   }
-  [[nodiscard]] double hops(double inter, double intra) const {
-    return inter * inputs_.hop_ns + (m_ > 1 ? intra * inputs_.intra_hop_ns : 0);
+  [[nodiscard]] cost::Call call(cost::Algorithm algorithm) const {
+    return {collective_of(question_.collective), algorithm, b_};
   }
-  [[nodiscard]] double node_ns(double bytes) const {
-    return wire_ns(bytes, double{1} * inputs_.nic_count * inputs_.nic_mbps);
+  // Its level 0 is the chain's too.
+  [[nodiscard]] cost::Work tree_work() const {
+    return cost::work_of(own_, all_, call(cost::Algorithm::kTree));
   }
-  [[nodiscard]] double intra_ns(double bytes) const {
-    return m_ <= 1 || inputs_.intra_mbps == 0 ? 0 : wire_ns(bytes, inputs_.intra_mbps);
+  [[nodiscard]] cost::LevelWork inside(double steps, double bytes) const {
+    cost::LevelWork level;
+    level.steps = m_ > 1 ? steps : 0;
+    level.bytes = m_ > 1 ? bytes : 0;
+    return level;
   }
-  // ceil(log2 N)
-  [[nodiscard]] double depth() const { return std::bit_width(inputs_.node_count - 1); }
-  [[nodiscard]] double tree_bytes() const { return std::min(n_ / 2, 2.0) * b_; }
-  [[nodiscard]] double chain_bytes() const { return m_ > 2 ? 2 * b_ : b_; }
   [[nodiscard]] double nvls_bytes() const { return reduces_all_ ? b_ + b_ / h_ : b_; }
+
+  // One of NCCL's own.
+  [[nodiscard]] double own_ns(const cost::Work& work) const {
+    return kKernelStartNs + kNsPerSecond * cost::seconds_of(own_, all_, work);
+  }
 
   // The busiest link of one head's ring.
   [[nodiscard]] double rail_bytes(Choice choice) const {
@@ -131,15 +167,19 @@ class Model {
     return in_flight_bytes(inputs_, question_.collective, choice, question_.bytes);
   }
 
-  // The rail rings' hops and bytes, beside the bytes inside the node.
-  [[nodiscard]] double rails_ns(Choice choice, double gpu_bytes) const {
-    const double latency_ns = (reduces_all_ ? 2 : 1) * (n_ - 1) * inputs_.hop_ns;
-    const double sharers = std::max(1.0, h_ / inputs_.nic_count);
-    const double nic_ns = wire_ns(rail_bytes(choice) * sharers, inputs_.rail_mbps);
+  // The rail rings beside what a node does inside.
+  [[nodiscard]] double rails_ns(Choice choice, const cost::LevelWork& inside_node) const {
+    cost::Work work;
+    work.levels[0] = inside_node;
+    cost::LevelWork& rails = work.levels[1];
+    rails.steps = (reduces_all_ ? 2 : 1) * (n_ - 1);
+    rails.flows = h_;
+    rails.bytes = h_ * rail_bytes(choice);
     const double head_bytes = reduces_all_ ? b_ / h_ : n_ * b_ / p_;
     const double flights = whole_window() ? 1 : head_bytes / static_cast<double>(in_flight(choice));
-    const double waits_ns = std::max(0.0, flights - 1) * latency_ns;
-    return latency_ns + std::max({nic_ns, waits_ns, intra_ns(gpu_bytes)});
+    const double waits_s = std::max(0.0, flights - 1) * rails.steps * rails_[1].latency_s;
+    rails.bytes = std::max(rails.bytes, waits_s * cost::rate_of(rails_, all_, 1, rails));
+    return kNsPerSecond * cost::seconds_of(rails_, all_, work);
   }
 
   const CommonInputs& inputs_;
@@ -150,6 +190,9 @@ class Model {
   double m_;
   double h_;
   double b_;
+  cost::Cluster own_;
+  cost::Cluster rails_;
+  cost::Members all_;
 };
 
 Choice best(const Costs& costs, Choices among) {

@@ -37,10 +37,11 @@
 // A rail ring has at most F bytes in flight (chunk.hpp), so it also takes its latency once more per
 // F bytes beyond the first.
 //
-// The formulas of flat ring, tree, PAT and of NCCL's starts are known facts about NCCL; those of
-// rail rings follow from the ring schedules in core/rail/window.hpp. Not modelled: LL and LL128
-// (taken as if they cost no bandwidth, which favours NCCL), the copy through host memory (put it
-// into r), congestion, the first and last chunk of the pipeline.
+// Seconds, and ring and tree, are src/cost's; what only NCCL has is here. The formulas of flat
+// ring, tree, PAT and of NCCL's starts are known facts about NCCL; those of rail rings follow from
+// the ring schedules in core/rail/window.hpp. Not modelled: LL and LL128 (taken as if they cost no
+// bandwidth, which favours NCCL), the copy through host memory (put it into r), congestion, the
+// first and last chunk of the pipeline.
 #pragma once
 
 #include <array>

@@ -72,6 +72,7 @@ class Communicators(Identity):
                 store=TorchStore(self._store) if self._world_size > 1 else None,
                 store_name=None if device is None else "horing on devices",
                 device=device,
+                rank_name=f"global rank {self._global_ranks[self._rank]}",
             )
         except HoringError as error:
             raise distributed_error(error, what, None) from error

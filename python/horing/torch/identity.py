@@ -16,10 +16,9 @@ from torch._C import _distributed_c10d as c10d
 
 from horing.torch.unsupported import Refused
 
-# "rank 5" of "rank 5 (node1, pid 123)" and of what the coordinator says, a process; and of
-# "rank 5 has left", a member of the group.
+# "rank 5" of "rank 5 (node1, pid 123)" and of what the coordinator says, a process. Who has left the
+# library calls by its global rank itself.
 _PROCESS = re.compile(r"(?<!global )\brank (\d+)(?= \([^()]*, pid \d+\)| is in | has not entered )")
-_MEMBER = re.compile(r"(?<!global )\brank (\d+)(?= has left)")
 
 
 def _global_name(global_ranks: list[int], found: re.Match[str]) -> str:
@@ -188,8 +187,7 @@ class Identity(Refused, dist.ProcessGroup):
         Returns:
             The text with global ranks.
         """
-        text = _PROCESS.sub(functools.partial(_global_name, self._rendezvous_ranks), text)
-        return _MEMBER.sub(functools.partial(_global_name, self._global_ranks), text)
+        return _PROCESS.sub(functools.partial(_global_name, self._rendezvous_ranks), text)
 
     @contextlib.contextmanager
     def labelled(self, number: int) -> Iterator[None]:

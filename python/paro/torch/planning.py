@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +14,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
+from paro._library import plan
 from paro.torch.agreement import checked_together
 from paro.torch.meshes import check_dimensions, world_of
 from paro.torch.reduction import all_gather
@@ -122,8 +120,8 @@ def measure_links(mesh: DeviceMesh) -> Links:
     return Links(*rates, *(_call_seconds(each) for each in (intra, inter, world_of(mesh))))
 
 
-def arguments_of(links: Links, device: str) -> list[str]:
-    """Links as arguments of `paro plan`.
+def request_of(links: Links, device: str) -> dict[str, Any]:
+    """Links as a part of what the planner is asked.
 
     On CPUs FSDP2 gathers where it uses, and calls take the processors that compute.
 
@@ -132,19 +130,16 @@ def arguments_of(links: Links, device: str) -> list[str]:
         device: The mesh's device type.
 
     Returns:
-        Options with their values.
+        Keys of paro_plan (docs/reference/json.md) with their values.
     """
-    return [
-        "--intra", f"{links.intra_bytes_per_s:.0f}B", "--inter", f"{links.inter_bytes_per_s:.0f}B",
-        "--intra-call", f"{links.intra_call_s:.9f}s", "--inter-call", f"{links.inter_call_s:.9f}s",
-        "--world-call", f"{links.world_call_s:.9f}s", *(("--no-overlap", "--prefetch", "0") if device == "cpu" else ()),
-    ]  # fmt: skip
-
-
-def _planner() -> str:
-    import horing
-
-    return str(Path(horing.__file__).parent / "bin" / "paro")
+    return {
+        "intra": f"{links.intra_bytes_per_s:.0f}B",
+        "inter": f"{links.inter_bytes_per_s:.0f}B",
+        "intra_call": f"{links.intra_call_s:.9f}s",
+        "inter_call": f"{links.inter_call_s:.9f}s",
+        "world_call": f"{links.world_call_s:.9f}s",
+        **({"no_overlap": True, "prefetch": 0} if device == "cpu" else {}),
+    }
 
 
 def choose_strategy(
@@ -160,8 +155,8 @@ def choose_strategy(
 ) -> tuple[str, str]:
     """The planner's pick for a model, and why. Collective; before fully_shard.
 
-    The planner is the program `paro` of the package horing, run by rank 0. GIG, which FSDP2 cannot
-    have, is left out. All arguments but `update_seconds` must be the same on all ranks.
+    Rank 0 asks libparo's planner (paro_plan). GIG, which FSDP2 cannot have, is left out. All arguments but
+    `update_seconds` must be the same on all ranks.
 
     Args:
         model: The whole model, not sharded.
@@ -181,7 +176,7 @@ def choose_strategy(
     Raises:
         ValueError: An argument is out of range, the mesh does not fit, or all parameters are
             frozen.
-        RuntimeError: The planner cannot be run, or no strategy fits into the memory.
+        RuntimeError: libparo is missing or refuses the model, or no strategy fits into the memory.
         MismatchError: Ranks have different arguments, or another rank has an error.
     """
     with checked_together("choose_strategy") as compared:
@@ -192,19 +187,22 @@ def choose_strategy(
         compared["accumulation"] = _number("accumulation", accumulation, 1)
         compared["layers"] = _number("layers", layers, 1)
         compared["bytes_per_parameter"] = states = bytes_per_parameter or _bytes_of(model)
-        arguments = [
-            *of_model, "--bytes", ",".join(f"{_number('bytes_per_parameter', each, 0):.9g}" for each in states),
-            "--nodes", str(mesh.size(0)), "--ranks-per-node", str(mesh.size(1)), "--nics", str(mesh.size(1)),
-            "--accumulation", str(accumulation),
-            "--compute-time", f"{_number('compute_seconds', compute_seconds, 0):.9f}s",
-            "--update-time", f"{_number('update_seconds', update_seconds, 0):.9f}s",
-        ]  # fmt: skip
+        request = {
+            "model": of_model,
+            "bytes": ",".join(f"{_number('bytes_per_parameter', each, 0):.9g}" for each in states),
+            "nodes": mesh.size(0),
+            "ranks_per_node": mesh.size(1),
+            "nics": mesh.size(1),
+            "accumulation": accumulation,
+            "compute_time": f"{_number('compute_seconds', compute_seconds, 0):.9f}s",
+            "update_time": f"{_number('update_seconds', update_seconds, 0):.9f}s",
+        }
         if memory_bytes is not None:
-            arguments += ["--memory", f"{memory_bytes:.0f}B"]
+            request["memory"] = f"{memory_bytes:.0f}B"
     links = measure_links(mesh)
     answer: list[Any] = [None]
     if dist.get_rank() == 0:
-        answer[0] = _requested(links, [*arguments_of(links, mesh.device_type), *arguments])
+        answer[0] = _requested(links, {**request_of(links, mesh.device_type), **request})
     dist.broadcast_object_list(answer, 0)
     if isinstance(answer[0], str):
         raise RuntimeError(answer[0])
@@ -218,13 +216,13 @@ def _number(name: str, value: Any, least: float) -> float:
     return value
 
 
-def _of_model(model: nn.Module, layers: int) -> tuple[str, str]:
+def _of_model(model: nn.Module, layers: int) -> str:
     parameters = list(model.parameters())
     total = sum(p.numel() for p in parameters)
     trained = sum(p.numel() for p in parameters if p.requires_grad)
     if trained == 0:
         raise ValueError("choose_strategy: the model has no parameter that is trained; is all of it frozen?")
-    return "--model", f"params={total},trainable={trained},layers={layers},sequence=1"
+    return f"params={total},trainable={trained},layers={layers},sequence=1"
 
 
 def _bytes_of(model: nn.Module) -> tuple[float, float, float]:
@@ -238,19 +236,14 @@ def _bytes_of(model: nn.Module) -> tuple[float, float, float]:
     return parameter, gradient, optimizer
 
 
-def _requested(links: Links, arguments: list[str]) -> tuple[str, str] | str:
+def _requested(links: Links, request: dict[str, Any]) -> tuple[str, str] | str:
     """(strategy, why), or an error for all ranks."""
     try:
-        done = subprocess.run(
-            [_planner(), "plan", "--json", *arguments], text=True, capture_output=True, timeout=60, check=False
-        )
-        if done.returncode != 0:
-            return f"choose_strategy: paro plan ended with status {done.returncode}: {done.stderr.strip()}"
-        plan = json.loads(done.stdout)
-    except (ImportError, OSError, subprocess.TimeoutExpired, ValueError) as error:
+        answer = plan(request)
+    except (ImportError, ValueError) as error:
         # Told to all: the others wait for this rank's answer.
-        return f"choose_strategy: rank 0 could not run the planner ({error}): pip install horing"
-    fitting = [name for name in plan["ranking"] if name in STRATEGIES]
+        return f"choose_strategy: rank 0 could not ask the planner: {error}"
+    fitting = [name for name in answer["ranking"] if name in STRATEGIES]
     if not fitting:
         return (
             "choose_strategy: no strategy fits into the memory; GGG takes the least: take more ranks or "
@@ -260,5 +253,5 @@ def _requested(links: Links, arguments: list[str]) -> tuple[str, str] | str:
         f"{links.intra_bytes_per_s / 1e6:.0f} MB/s inside groups and {links.inter_bytes_per_s / 1e6:.0f} "
         "MB/s between them, measured"
     )
-    why = plan["why"] if fitting[0] == plan["recommended"] else "the fastest that FSDP2 can have"
+    why = answer["why"] if fitting[0] == answer["recommended"] else "the fastest that FSDP2 can have"
     return fitting[0], f"{fitting[0]} ({measured}): {why}"

@@ -2,8 +2,8 @@
 // descriptor, through which the destructor tells it to stop: there is no lock because nothing is
 // shared.
 //
-// Its life: rendezvous (coordinator_rendezvous.cpp: admit ranks until all are here or the earliest
-// deadline of any rank passes), serve (all-gathers, reports, ranks that go), announce the shutdown.
+// Its life: rendezvous (RendezvousAcceptor: until all ranks are here or the earliest deadline of
+// any rank passes), serve (all-gathers, reports, ranks that go), announce the shutdown.
 #include "bootstrap/control/coordinator.hpp"
 
 #include <sys/epoll.h>
@@ -35,23 +35,19 @@ Result<std::unique_ptr<Coordinator>> Coordinator::start(Setup setup) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<Coordinator> coordinator(
       new Coordinator(std::move(setup), std::move(epoll), std::move(wake)));
-  HORING_TRY(coordinator->start_accepting());
-  coordinator->enter(std::move(coordinator->setup_.own_end), coordinator->setup_.own);
+  HORING_TRY(coordinator->rendezvous_.open());
   coordinator->thread_ = std::thread([raw = coordinator.get()] { raw->run(); });
   return coordinator;
 }
 
 Coordinator::Coordinator(Setup setup, Fd epoll, Fd wake)
-    : setup_(std::move(setup)),
+    : own_rank_(setup.own.rank),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
-      connections_(epoll_.get(), setup_.world_size),
-      rendezvous_ranks_({.world_size = setup_.world_size,
-                         .own = setup_.own,
-                         .address = setup_.address,
-                         .deadline = setup_.deadline}),
-      gathers_(connections_, setup_.world_size),
-      peers_(setup_.world_size) {}
+      connections_(epoll_.get(), setup.world_size),
+      rendezvous_(std::move(setup), epoll_.get(), connections_),
+      gathers_(connections_, connections_.world_size()),
+      peers_(connections_.world_size()) {}
 
 Coordinator::~Coordinator() {
   ::eventfd_write(wake_.get(), 1);
@@ -61,14 +57,18 @@ Coordinator::~Coordinator() {
 }
 
 void Coordinator::run() {
-  finish_rendezvous();  // a world of one is complete at once
+  if (rendezvous_.finish()) {
+    begin_job();
+  }
   while (!stop_) {
     stop_ = turn(next_deadline());
     const Deadline now = Clock::now();
-    if (rendezvous_) {
-      acceptor_->step(now_ns());
-      finish_rendezvous();
-      fail_rendezvous(now);
+    const bool all_here = rendezvous_.step(now, [this](Deadline end) {
+      stop_ = turn(end) || stop_;
+      return stop_;
+    });
+    if (all_here) {
+      begin_job();
     }
     gathers_.expire(now);
     if (job_) {
@@ -76,15 +76,18 @@ void Coordinator::run() {
       job_->passed_on.send_leave_notices(now);
     }
   }
-  end_rendezvous();
+  rendezvous_.close();
   send_shutdown();
+}
+
+void Coordinator::begin_job() {
+  job_ = std::make_unique<Job>(connections_, rendezvous_.ranks().names());
 }
 
 Deadline Coordinator::next_deadline() const {
   Deadline next = gathers_.next_deadline();
-  if (rendezvous_) {
-    const Deadline arrivals{std::chrono::nanoseconds(acceptor_->next_deadline_ns())};
-    next = std::min({next, arrivals, rendezvous_ranks_.next_deadline()});
+  if (!rendezvous_.over()) {
+    next = std::min(next, rendezvous_.next_deadline());
   }
   if (job_) {
     next = std::min({next, job_->failures.next_deadline(), job_->passed_on.next_deadline()});
@@ -109,7 +112,7 @@ bool Coordinator::turn(Deadline end) {
       woken = true;
       continue;
     }
-    if (event.data.u64 == kAcceptorToken) {  // the acceptor's step comes after each turn
+    if (event.data.u64 == RendezvousAcceptor::kToken) {  // its step comes after each turn
       continue;
     }
     const auto rank = static_cast<uint32_t>(event.data.u64);
@@ -182,8 +185,8 @@ void Coordinator::handle_message(uint32_t rank, wire::Message message) {
     }
     return;
   }
-  if (rendezvous_ && message.header.type == wire::Type::kReport) {
-    rendezvous_ranks_.note_gave_up(rank, message);
+  if (!rendezvous_.over() && message.header.type == wire::Type::kReport) {
+    rendezvous_.ranks().note_gave_up(rank, message);
     return;
   }
   if (job_ == nullptr || closing_) {
@@ -206,7 +209,7 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
       report.reporter = GlobalRank(rank);  // whoever it says it is
       job_->failures.report(report, Clock::now());
       for (const uint64_t communicator : job_->failures.take_queries()) {
-        for (uint32_t other = 0; other < setup_.world_size; ++other) {
+        for (uint32_t other = 0; other < connections_.world_size(); ++other) {
           connections_.send_if_read(other, wire::Type::kStateQuery, communicator, nullptr);
         }
       }
@@ -220,7 +223,7 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
     case wire::Type::kLeaving: {
       HORING_ASSIGN(LeaveNotice leave_notice, wire::decode<LeaveNotice>(message.body));
       leave_notice.rank = GlobalRank(rank);  // whoever it says it is
-      leave_notice.name = rendezvous_ranks_.to_string(rank);
+      leave_notice.name = rendezvous_.ranks().to_string(rank);
       job_->passed_on.leave(std::move(leave_notice), Clock::now());
       return {};
     }
@@ -250,15 +253,15 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
 
 void Coordinator::drop(uint32_t rank) {
   connections_.drop(rank);
-  rendezvous_ranks_.leave(rank);
+  rendezvous_.ranks().leave(rank);
   peers_[rank].unread = false;
 }
 
 void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
   drop(rank);
-  const std::string name = rendezvous_ranks_.to_string(rank);
-  if (rendezvous_ && !called_off_.has_value() && how.empty() && !rendezvous_ranks_.gave_up(rank)) {
-    rendezvous_ranks_.note_lost(rank);
+  const std::string name = rendezvous_.ranks().to_string(rank);
+  if (how.empty()) {
+    rendezvous_.note_closed(rank);
   }
   if (job_ == nullptr || closing_) {
     return;
@@ -289,7 +292,7 @@ void Coordinator::end_gathers_of_left() {
     gathers_.end_of(
         rank,
         Status(StatusCode::kPeerLost,
-               rendezvous_ranks_.to_string(rank) + " has left: it destroyed its communicator"));
+               rendezvous_.ranks().to_string(rank) + " has left: it destroyed its communicator"));
   }
 }
 
@@ -298,7 +301,7 @@ void Coordinator::send_decisions(const std::vector<CommunicatorFailures::Decisio
   for (const CommunicatorFailures::Decision& decision : decisions) {
     const ControlConnection::Body body = ControlConnection::outcome_body(decision.cause);
     for (const uint32_t rank : decision.ranks) {
-      if (rank == setup_.own.rank) {
+      if (rank == own_rank_) {
         to_own.emplace_back(decision.communicator, body);
       } else {
         connections_.send(rank, wire::Type::kDecision, decision.communicator, body);
@@ -306,7 +309,7 @@ void Coordinator::send_decisions(const std::vector<CommunicatorFailures::Decisio
     }
   }
   for (const auto& [communicator, body] : to_own) {
-    connections_.send(setup_.own.rank, wire::Type::kDecision, communicator, body);
+    connections_.send(own_rank_, wire::Type::kDecision, communicator, body);
   }
 }
 
@@ -320,7 +323,7 @@ void Coordinator::pronounce() {
 }
 
 bool Coordinator::all_heard_shutdown() const {
-  for (uint32_t rank = 0; rank < setup_.world_size; ++rank) {
+  for (uint32_t rank = 0; rank < connections_.world_size(); ++rank) {
     if (connections_.has(rank) && !peers_[rank].shutdown_heard) {
       return false;
     }

@@ -1,25 +1,21 @@
-// The one who hears from every rank: a thread in rank 0's process that admits the ranks, passes
+// The one who hears from every rank: a thread in rank 0's process that waits for the ranks, passes
 // their blobs around, notices who vanishes and pronounces the decision.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "auth/job_key.hpp"
 #include "base/status.hpp"
 #include "bootstrap/control/gathers.hpp"
 #include "bootstrap/control/passed_on.hpp"
 #include "bootstrap/control/peer_connections.hpp"
+#include "bootstrap/control/rendezvous_acceptor.hpp"
 #include "bootstrap/failure/communicator_failures.hpp"
 #include "bootstrap/messages/wire.hpp"
-#include "bootstrap/rendezvous/rendezvous_ranks.hpp"
-#include "connect/acceptor.hpp"
 #include "os/clock.hpp"
 #include "os/fd.hpp"
 
@@ -27,17 +23,7 @@ namespace ho {
 
 class Coordinator {
  public:
-  struct Setup {
-    uint32_t world_size = 1;
-    std::vector<Fd> listeners;
-    std::shared_ptr<const JobKey> key;
-    Fd own_end;           // rank 0's own connection, a socket pair's end
-    wire::RankClaim own;  // and who it is
-    std::string address;  // where the others reach it, for messages
-    uint64_t job_id = 0;
-    Deadline deadline;               // for all ranks to find each other
-    std::function<void()> on_ended;  // once, when the rendezvous is over, well or not
-  };
+  using Setup = RendezvousAcceptor::Setup;
 
   [[nodiscard]] static Result<std::unique_ptr<Coordinator>> start(Setup setup);
   Coordinator(const Coordinator&) = delete;
@@ -47,9 +33,8 @@ class Coordinator {
   ~Coordinator();
 
  private:
-  // Epoll user data; every other one is a rank.
+  // Epoll user data; every other one is a rank, or the rendezvous'.
   static constexpr uint64_t kWakeToken = ~uint64_t{0};
-  static constexpr uint64_t kAcceptorToken = kWakeToken - 1;
   struct Peer {
     bool unread = false;          // some of what came from it is left for the next turn
     bool shutdown_heard = false;  // it reports nothing any more
@@ -66,6 +51,8 @@ class Coordinator {
   Coordinator(Setup setup, Fd epoll, Fd wake);
 
   void run();
+  // All ranks are here.
+  void begin_job();
   // True: this thread is to end.
   [[nodiscard]] bool turn(Deadline end);
   [[nodiscard]] Deadline next_deadline() const;
@@ -82,33 +69,18 @@ class Coordinator {
   [[nodiscard]] bool all_heard_shutdown() const;
   void turn_of_shutdown(Deadline end);
 
-  [[nodiscard]] Status start_accepting();
-  [[nodiscard]] Status judge(const wire::RankClaim& who);
-  void enter(Fd fd, const wire::RankClaim& who);
-  void finish_rendezvous();
-  void fail_rendezvous(Deadline now);
-  void end_rendezvous();
-  void call_off(const Status& why);
-  void turn_away(Fd fd, const Status& why) const;
-  void turn_away_waiting();
-
-  Setup setup_;
+  const uint32_t own_rank_;
   Fd epoll_;
   Fd wake_;
   PeerConnections connections_;
-  RendezvousRanks rendezvous_ranks_;
+  RendezvousAcceptor rendezvous_;
   Gathers gathers_;
-  std::unique_ptr<Acceptor> acceptor_;
-  Fd spare_;  // for turning away whoever waits when this process has no descriptors left
   std::vector<Peer> peers_;
   std::vector<uint32_t> unread_;  // ranks that are
-  bool rendezvous_ = true;
-  std::optional<Status> called_off_;  // why, while whoever still comes is told
-  bool stop_ = false;                 // the thread's own view of wake_
-  bool shutdown_ = false;             // has been sent
-  bool closing_ = false;              // what is sent now is the last
+  bool stop_ = false;             // the thread's own view of wake_
+  bool shutdown_ = false;         // has been sent
+  bool closing_ = false;          // what is sent now is the last
   std::unique_ptr<Job> job_;
-  std::string address_;  // where a rank was seen to reach us
   std::thread thread_;
 };
 

@@ -1,60 +1,30 @@
 // The coordinator's connections to ranks over socket pairs, and what is sent over them.
 #include "bootstrap/control/peer_connections.hpp"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
-#include <array>
-
 #include "bootstrap/control/gathers.hpp"
 #include "catch.hpp"
+#include "peer_ends.hpp"
 
-namespace ho {
+namespace ho::test {
 namespace {
 
 constexpr uint32_t kPeerRanks = 3;
 
-// Rank r reads at ends[r].
-struct Peers {
-  Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
-  PeerConnections connections{epoll.get(), kPeerRanks};
-  std::vector<std::unique_ptr<ControlConnection>> ends;
-
-  Peers() {
-    for (uint32_t rank = 0; rank < kPeerRanks; ++rank) {
-      std::array<int, 2> pair{};
-      REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()) == 0);
-      REQUIRE(connections.add(rank, Fd(pair[0])).ok());
-      ends.push_back(std::make_unique<ControlConnection>(Fd(pair[1])));
-    }
-  }
-  // The types of what rank `rank` finds.
-  std::vector<wire::Type> found_by(uint32_t rank) {
-    std::vector<wire::Type> types;
-    REQUIRE(ends[rank]->read_some().ok());
-    for (auto message = ends[rank]->next(); message.ok() && message->has_value();
-         message = ends[rank]->next()) {
-      types.push_back((*message)->header.type);
-    }
-    return types;
-  }
-};
-
 TEST_CASE("what is queued for a rank leaves with the next flush of all") {
-  Peers peers;
+  PeerEnds peers(kPeerRanks);
   peers.connections.queue(1, wire::Type::kLeaveNotice, 0, nullptr);
-  CHECK(peers.found_by(1).empty());
+  CHECK(peers.types_at(1).empty());
   peers.connections.flush_all();
-  CHECK(peers.found_by(1) == std::vector{wire::Type::kLeaveNotice});
+  CHECK(peers.types_at(1) == std::vector{wire::Type::kLeaveNotice});
   peers.connections.drop(2);
   CHECK(peers.connections.count() == 2);
   peers.connections.send_to_all(wire::Type::kShutdown, nullptr);
-  CHECK(peers.found_by(0) == std::vector{wire::Type::kShutdown});
-  CHECK(peers.found_by(1) == std::vector{wire::Type::kShutdown});
+  CHECK(peers.types_at(0) == std::vector{wire::Type::kShutdown});
+  CHECK(peers.types_at(1) == std::vector{wire::Type::kShutdown});
 }
 
 TEST_CASE("a rank that does not read is given up once, and others are served") {
-  Peers peers;
+  PeerEnds peers(kPeerRanks);
   const auto body = ControlConnection::body_of(wire::Buffer(size_t{1} << 20U));
   for (size_t sent = 0; sent < PeerConnections::kMaxUnsentBytes + 4 * body->size();
        sent += body->size()) {
@@ -66,25 +36,25 @@ TEST_CASE("a rank that does not read is given up once, and others are served") {
   peers.connections.send(2, wire::Type::kGathered, 1, body);
   CHECK(peers.connections.of(2).unsent_bytes() == unsent);
   peers.connections.send_if_read(1, wire::Type::kStateQuery, 0, nullptr);
-  CHECK(peers.found_by(1) == std::vector{wire::Type::kStateQuery});
+  CHECK(peers.types_at(1) == std::vector{wire::Type::kStateQuery});
 }
 
 TEST_CASE("a complete gather is answered with an error where a member goes before the answer") {
-  Peers peers;
+  PeerEnds peers(kPeerRanks);
   Gathers gathers(peers.connections, kPeerRanks);
   const bool goes = GENERATE(false, true);
   for (uint32_t rank = 0; rank < kPeerRanks; ++rank) {
     gathers.add({rank, 7}, {.tag = "ready", .timeout_ms = 1000, .members = {}, .blob = {}}, {});
   }
-  CHECK(peers.found_by(0).empty());
+  CHECK(peers.types_at(0).empty());
   if (goes) {
     gathers.end_of(2, {StatusCode::kPeerLost, "rank 2 is gone"});
   }
   gathers.answer_complete();
   const auto answer = goes ? wire::Type::kGatherFailed : wire::Type::kGathered;
-  CHECK(peers.found_by(0) == std::vector{answer});
-  CHECK(peers.found_by(1) == std::vector{answer});
+  CHECK(peers.types_at(0) == std::vector{answer});
+  CHECK(peers.types_at(1) == std::vector{answer});
 }
 
 }  // namespace
-}  // namespace ho
+}  // namespace ho::test

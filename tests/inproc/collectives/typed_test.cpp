@@ -25,7 +25,7 @@ void expect_equal(const std::vector<int>& got, const std::vector<int>& expected,
 }
 
 // Element i of what rank `from` has for rank `to`.
-int element(int32_t from, int32_t to, size_t i) {
+int sent(int32_t from, int32_t to, size_t i) {
   return from * 100 + to * 10 + static_cast<int>(i);
 }
 
@@ -43,7 +43,7 @@ std::vector<int> blocks_from(int32_t from) {
   std::vector<int> all;
   for (int32_t to = 0; to < kRanks; ++to) {
     for (size_t i = 0; i < kCount; ++i) {
-      all.push_back(element(from, to, i));
+      all.push_back(sent(from, to, i));
     }
   }
   return all;
@@ -54,7 +54,7 @@ std::vector<int> blocks_to(int32_t to) {
   std::vector<int> all;
   for (int32_t from = 0; from < kRanks; ++from) {
     for (size_t i = 0; i < kCount; ++i) {
-      all.push_back(element(from, to, i));
+      all.push_back(sent(from, to, i));
     }
   }
   return all;
@@ -70,26 +70,27 @@ TEST_CASE("typed all_to_all, gather and scatter take one rank's count from the s
     comm.all_to_all(std::span<const int>(mine), std::span(got));
     expect_equal(got, blocks_to(self), "all_to_all");
 
-    constexpr int32_t kRoot = 1;
-    const std::vector<int> for_root = {element(self, kRoot, 0), element(self, kRoot, 1)};
-    std::vector<int> gathered(self == kRoot ? kRanks * kCount : 0);
-    comm.gather(std::span<const int>(for_root), std::span(gathered), kRoot);
-    expect_equal(gathered, self == kRoot ? blocks_to(kRoot) : std::vector<int>(), "gather");
+    constexpr int32_t kRootRank = 1;
+    const std::vector<int> for_root = {sent(self, kRootRank, 0), sent(self, kRootRank, 1)};
+    std::vector<int> gathered(self == kRootRank ? kRanks * kCount : 0);
+    comm.gather(std::span<const int>(for_root), std::span(gathered), kRootRank);
+    expect_equal(gathered, self == kRootRank ? blocks_to(kRootRank) : std::vector<int>(), "gather");
 
     std::vector<int> part(kCount);
-    const std::vector<int> whole = self == kRoot ? blocks_from(kRoot) : std::vector<int>();
-    comm.scatter(std::span<const int>(whole), std::span(part), kRoot);
-    expect_equal(part, {element(kRoot, self, 0), element(kRoot, self, 1)}, "scatter");
+    const std::vector<int> whole = self == kRootRank ? blocks_from(kRootRank) : std::vector<int>();
+    comm.scatter(std::span<const int>(whole), std::span(part), kRootRank);
+    expect_equal(part, {sent(kRootRank, self, 0), sent(kRootRank, self, 1)}, "scatter");
   });
 }
 
 TEST_CASE("typed reduce leaves the sum on root alone") {
   with_communicator([](horing::Communicator& comm) {
-    constexpr int32_t kRoot = 2;
+    constexpr int32_t kRootRank = 2;
     const std::vector<int> mine = {comm.rank(), 1};
-    std::vector<int> sum(comm.rank() == kRoot ? mine.size() : 0);
-    comm.reduce(std::span<const int>(mine), std::span(sum), HO_SUM, kRoot);
-    expect_equal(sum, comm.rank() == kRoot ? std::vector<int>{6, 4} : std::vector<int>(), "reduce");
+    std::vector<int> sum(comm.rank() == kRootRank ? mine.size() : 0);
+    comm.reduce(std::span<const int>(mine), std::span(sum), HO_SUM, kRootRank);
+    expect_equal(
+        sum, comm.rank() == kRootRank ? std::vector<int>{6, 4} : std::vector<int>(), "reduce");
   });
 }
 

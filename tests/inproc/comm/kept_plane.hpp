@@ -25,6 +25,8 @@ class KeptPlane final : public ControlPlane {
   std::vector<CallQuestion> questions;
   Status over;           // what why_over() says
   std::string over_tag;  // of which tags
+  Callbacks callbacks;   // once it was started
+  Status gathers_end;    // how end_gathers() ended them
 
   Result<std::vector<std::vector<std::byte>>> all_gather(std::string_view tag,
                                                          std::span<const std::byte> mine,
@@ -33,13 +35,13 @@ class KeptPlane final : public ControlPlane {
     gathers.push_back({std::string(tag), {members.begin(), members.end()}});
     return std::vector<std::vector<std::byte>>(members.size(), {mine.begin(), mine.end()});
   }
-  void start(Callbacks /*callbacks*/) override {}
+  void start(Callbacks to_call) override { callbacks = std::move(to_call); }
   void join(const Membership& /*membership*/, std::string_view /*tag_end*/) override {}
   void release(uint64_t /*communicator*/) override {}
   void report(const FailureReport& failure) override { reports.push_back(failure); }
   void leave(const LeaveNotice& /*leave_notice*/) override {}
   void ask(const CallQuestion& question) override { questions.push_back(question); }
-  void end_gathers(std::string_view /*tag_end*/, const Status& /*why*/) override {}
+  void end_gathers(std::string_view /*tag_end*/, const Status& why) override { gathers_end = why; }
   void forget_gathers(std::string_view /*tag_end*/) override {}
   Status why_over(std::string_view tag_end) override {
     over_tag = tag_end;

@@ -7,6 +7,7 @@
 #include "comm/engine_upcalls.hpp"
 #include "comm/join_job.hpp"
 #include "comm/member_exchange.hpp"
+#include "has.hpp"
 #include "kept_plane.hpp"
 #include "must_have.hpp"
 
@@ -72,6 +73,36 @@ TEST_CASE("an engine's error is reported with the ranks of the job and the commu
   CHECK(plane.reports[0].text == "communicator 3: rail 0 is down");
   CHECK(plane.reports[0].communicator == 99);
   CHECK_FALSE(plane.reports[1].peer.has_value());
+}
+
+TEST_CASE("who has left is named as the program names its process, in a split too") {
+  auto made = std::make_unique<KeptPlane>(2, 6);
+  KeptPlane& plane = *made;
+  JobControl control(std::move(made));
+  control.start();
+  control.expect(split_of_four());
+  LeaveNotice notice;
+  notice.communicator = 99;
+  notice.rank = GlobalRank(3);
+
+  notice.name = "global rank 12 (node1, pid 9)";
+  plane.callbacks.on_leave_notice(notice);
+  CHECK(has(plane.gathers_end, "global rank 12 has left"));
+  CHECK(has(plane.gathers_end, "the output of global rank 12 (node1, pid 9) for"));
+
+  notice.name = "rank 3 (node1, pid 9)";  // the program has no other name for it
+  plane.callbacks.on_leave_notice(notice);
+  CHECK(has(plane.gathers_end, "rank 3 has left"));
+  CHECK(has(plane.gathers_end, "the output of rank 3 (node1, pid 9) of the job for"));
+}
+
+TEST_CASE("lines of the log begin with the name that the program gave the communicator") {
+  JobControl control(std::make_unique<KeptPlane>(2, 6));
+  control.expect(split_of_four());
+  CHECK(control.log_prefix(99).empty());
+  control.set_name(99, {"group 'a'", 5});
+  CHECK(control.log_prefix(99) == "group 'a': ");
+  CHECK(control.log_prefix(98).empty());
 }
 
 TEST_CASE("messages take shared memory inside a host, and else the rail of the lower rank") {

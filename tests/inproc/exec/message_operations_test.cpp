@@ -16,10 +16,20 @@
 namespace ho {
 namespace {
 
+// Takes what is sent while it is open, and keeps it.
+class KeepingLink : public test::SilentLink {
+ public:
+  bool open = false;
+
+  Result<bool> try_send(const Frame& /*frame*/, std::span<const ConstBytes> /*payload*/) override {
+    return open;
+  }
+};
+
 // Those of rank 1 of 3.
 struct Messages {
   test::Journal journal;
-  test::SilentLink link;
+  KeepingLink link;
   test::SilentTransport shm{journal, link};
   test::NetworkDouble network{link};
   test::TestOwner owner;
@@ -33,8 +43,12 @@ struct Messages {
                               .shm = &shm,
                               .network = &network}};
 
-  Result<std::shared_ptr<Operation>> try_submit(bool sends, uint32_t peer, bool background) {
+  Result<std::shared_ptr<Operation>> try_submit(bool sends,
+                                                uint32_t peer,
+                                                bool background,
+                                                Deadline deadline = Deadline::max()) {
     Transfer transfer;
+    transfer.deadline = deadline;
     transfer.sends = sends;
     transfer.peer = GlobalRank(peer);
     transfer.count = bytes.size();
@@ -48,6 +62,7 @@ struct Messages {
   void leaves(uint32_t rank) {
     PeerLeaveNotice notice;
     notice.rank = GlobalRank(rank);
+    notice.name = "rank " + std::to_string(rank);
     notices.add(std::move(notice));
   }
 };
@@ -96,6 +111,54 @@ TEST_CASE("a rank that leaves ends what needs it, and is sent nothing more") {
   CHECK_FALSE(from_2->ended());
   CHECK(has(rank_1.try_submit(true, 0, false).status(), "rank 0 has left"));
   rank_1.messages.end_all(Status(StatusCode::kAborted, "enough"));
+}
+
+TEST_CASE("the earliest deadline of all is waited for, and the one that is late is named") {
+  Messages rank_1;
+  const Deadline past = Clock::now() - std::chrono::seconds(1);
+  const Deadline future = Clock::now() + std::chrono::hours(1);
+  (void)test::must_have(rank_1.try_submit(true, 2, false, future));
+  Deadline earliest = Deadline::max();
+  (void)rank_1.messages.waits(&earliest);
+  CHECK(earliest == future);
+  CHECK_FALSE(rank_1.messages.late().has_value());
+  (void)test::must_have(rank_1.try_submit(false, 0, false, past));
+  (void)test::must_have(rank_1.try_submit(false, 2, false, future));
+  (void)rank_1.messages.waits(&earliest);
+  CHECK(earliest == past);
+  const auto late = rank_1.messages.late();
+  REQUIRE(late.has_value());
+  CHECK(has(late->status, "recv from rank 0"));
+  rank_1.messages.end_all(Status(StatusCode::kAborted, "enough"));
+}
+
+TEST_CASE("a rank that leaves gives up receives that are late, and says that some have ended") {
+  Messages rank_1;
+  const Deadline now = Clock::now();
+  const auto late =
+      test::must_have(rank_1.try_submit(false, 0, false, now - std::chrono::seconds(1)));
+  const auto in_time =
+      test::must_have(rank_1.try_submit(false, 2, false, now + std::chrono::hours(1)));
+  CHECK(rank_1.messages.end_in_vain(now));
+  CHECK(late->ended());
+  CHECK_FALSE(in_time->ended());
+  CHECK_FALSE(rank_1.messages.end_in_vain(now));
+  rank_1.messages.end_all(Status(StatusCode::kAborted, "enough"));
+}
+
+TEST_CASE("where a link has the memory of a message to a rank that leaves, that is said") {
+  Messages rank_1;
+  rank_1.link.open = true;
+  const auto to_0 = rank_1.submit(true, 0);
+  std::optional<RunError> error;
+  CHECK(rank_1.messages.step(rank_1.notices, true, error));
+  CHECK_FALSE(error.has_value());
+  CHECK_FALSE(to_0->ended());
+  rank_1.leaves(0);
+  const EndedByLeave ended = rank_1.messages.end_of_left(rank_1.notices);
+  CHECK(has(to_0->status(), "rank 0 has left"));
+  REQUIRE(ended.abandoned.has_value());
+  CHECK(has(*ended.abandoned, "rank 0 has left"));
 }
 
 TEST_CASE("the state of messages has their numbers, and says whether a thread waits for one") {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "catch.hpp"
@@ -154,6 +155,24 @@ TEST_CASE("the strategies are listed, each with its scopes and what systems it i
   CHECK(paro_strategy_at(0, nullptr) == HO_INVALID_ARGUMENT);
   strategy.size = 1;
   CHECK(paro_strategy_at(0, &strategy) == HO_INVALID_ARGUMENT);
+}
+
+TEST_CASE("the planner answers a request in JSON, without a job") {
+  const char* answer = nullptr;
+  REQUIRE(paro_plan(R"({"model": "llama-7b", "nodes": 4, "ranks_per_node": 8, "memory": "24GB",
+                        "intra": "2000Gbit", "inter": "80Gbit", "nics": 2, "accumulation": 10,
+                        "compute_time": "5.7s", "activations": "4GB"})",
+                    &answer) == HO_OK);
+  const auto plan = nlohmann::json::parse(answer);
+  CHECK(plan["recommended"] == "IIG");
+  CHECK(plan["strategies"].size() == paro_strategy_count());
+  const char* const first = answer;
+  CHECK(paro_plan(R"({"model": "llama-7b", "knots": 4})", &answer) == HO_INVALID_ARGUMENT);
+  CHECK(answer == first);
+  CHECK(std::string(paro_last_error_message()).find("paro_plan: \"knots\" is not known") !=
+        std::string::npos);
+  CHECK(paro_plan(nullptr, &answer) == HO_INVALID_ARGUMENT);
+  CHECK(paro_plan("{}", nullptr) == HO_INVALID_ARGUMENT);
 }
 
 TEST_CASE("null handles are refused by every call") {

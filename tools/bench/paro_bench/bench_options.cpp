@@ -121,7 +121,7 @@ ho::Status understand(const Texts& texts, BenchOptions& options) {
   constexpr double kMaxFlops = 1e21;
   constexpr double kMaxBytes = 1e18;
   WorkloadSpec& load = options.workload;
-  HORING_ASSIGN(load.model, tool::parse_model(texts.model));
+  HORING_ASSIGN(load.model, parse_model(texts.model));
   if (load.model.sharing_units > 0) {
     return ho::invalid(
         "--model " + texts.model +

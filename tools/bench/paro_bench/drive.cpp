@@ -64,7 +64,7 @@ void name_actions(const StepPlan& plan, StepTrace& trace) {
 Driver::Driver(horing::Communicator& job, const BenchOptions& options)
     : job_(job), options_(options), groups_(must(nodes_of(job.get()))) {
   const auto facts = tool::facts_of(tool::measure_job(job), notes_);
-  const ho::Status status = facts.ok() ? tool::apply(*facts, links_) : facts.status();
+  const ho::Status status = facts.ok() ? apply(*facts, links_) : facts.status();
   if (!status.ok()) {
     notes_.push_back("the step plans' figures are left out: " + status.message());
     links_.world = {0, 0};

@@ -17,13 +17,13 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "cli/paro/job/model_spec.hpp"
 #include "layout/unit_layout.hpp"
+#include "planner/text/model_spec.hpp"
 
 namespace paro::bench {
 
 struct WorkloadSpec {
-  tool::ModelSpec model;
+  ModelSpec model;
   double scale = 1.0 / 2000;
   uint32_t units = 0;  // 0: the model's layers, at most kMaxUnits
   uint32_t micro_batch = 4;

@@ -19,12 +19,17 @@ TIE = 0.03  # differences below it have no order
 PREDICTED_WITHIN, TAU = 0.2, 0.9
 
 
+def options_of(request):
+    """Keys of paro_plan as options of `paro plan`."""
+    return [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}") for key, value in request.items()]
+
+
 def predicted(options, result, passes):
     """Seconds of a step by strategy, as the planner has them for the links and the computation that were measured."""
     groups, size = options.groups.split("x")
     compute, update = (median(result["seconds"][f"{passes} {part}"]) for part in (COMPUTE, UPDATE))
     command = [str(pathlib.Path(options.build) / "tools" / "paro"), "plan", "--json", "--nodes", groups, "--ranks-per-node", size,
-               "--nics", size, *result["plan_arguments"], "--bytes", "4,4,8", "--accumulation",
+               "--nics", size, *options_of(result["plan_request"]), "--bytes", "4,4,8", "--accumulation",
                str(passes), "--compute-time", f"{compute}s", "--update-time", f"{update}s", "--model",
                f'params={result["parameters"]},layers={result["layers"]},sequence=1']
     plan = json.loads(must_run(command, 60))

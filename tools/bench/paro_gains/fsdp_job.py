@@ -99,7 +99,7 @@ def main() -> None:
     if dist.get_rank() == 0:
         parameters = sum(each.numel() for each in make().parameters())
         print(json.dumps({"parameters": parameters, "layers": options.layers + 1, "ranks": dist.get_world_size(), "links": asdict(links),
-                          "plan_arguments": paro.torch.planning.arguments_of(links, "cpu"),
+                          "plan_request": paro.torch.planning.request_of(links, "cpu"),
                           "passes": options.passes, "torch": torch.__version__, "seconds": seconds}))
     dist.barrier()
     dist.destroy_process_group()

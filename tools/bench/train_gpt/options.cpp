@@ -83,7 +83,6 @@ void declare_output(CLI::App& app, Options& options) {
       "go on from the newest checkpoint in the --save folder, with any number of ranks and "
       "any strategy");
   app.add_option("--json", options.json, "a line of JSON per step (rank 0)");
-  app.add_option("--svg", options.svg, "the curve of the loss (rank 0)");
   app.add_option(
          "--sample", options.sample, "bytes for the model to write at the end, to stdout [0]")
       ->check(CLI::Range(0U, kMax));
@@ -116,9 +115,6 @@ std::string contradiction(const Options& options) {
   }
   if (options.strategy == "auto" && options.group_size != 0) {
     return "--strategy auto plans for nodes as groups: name a strategy beside --group-size";
-  }
-  if (!options.json.empty() && options.json == options.svg) {
-    return "--json and --svg name one file: give each its own";
   }
   if (options.resume && !options.from.empty()) {
     return "--from begins with values of a file, --resume goes on from a checkpoint: give one of "

@@ -29,7 +29,6 @@ struct Options {
   uint32_t save_every = 0;
   bool resume = false;
   std::string json;
-  std::string svg;
   uint32_t sample = 0;  // bytes
 };
 

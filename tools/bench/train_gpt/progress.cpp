@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/escaped.hpp"
@@ -32,29 +31,12 @@ std::string json_of(const StepLine& line) {
       .dump();
 }
 
-// JSON has null for what is not finite.
-double number_of(const nlohmann::json& value) {
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
-}
-
-// Nothing where it is none of ours.
-std::optional<StepLine> line_of(const std::string& text) {
-  try {
-    const auto json = nlohmann::json::parse(text);
-    StepLine line;
-    json.at("step").get_to(line.step);
-    line.loss = number_of(json.at("loss"));
-    line.norm = number_of(json.at("norm"));
-    json.at("applied").get_to(line.applied);
-    json.at("strategy").get_to(line.strategy);
-    json.at("step_s").get_to(line.seconds);
-    json.at("compute_s").get_to(line.compute_s);
-    json.at("exposed_s").get_to(line.exposed_s);
-    json.at("tokens").get_to(line.tokens);
-    return line;
-  } catch (const nlohmann::json::exception&) {
-    return std::nullopt;
-  }
+// Of a line of ours its step.
+std::optional<uint64_t> step_of(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool ours = json.is_object() && json.contains("loss") && json.contains("tokens_per_s") &&
+                    json.contains("step") && json["step"].is_number_unsigned();
+  return ours ? std::optional(json["step"].get<uint64_t>()) : std::nullopt;
 }
 
 // Where it is not open errno has the reason.
@@ -70,39 +52,23 @@ std::ofstream opened(const std::string& name, std::ios::openmode mode) {
   return beside.nobody_reads() ? std::ofstream() : std::ofstream(name, mode);
 }
 
-std::string unwritable(const char* option, const std::string& name) {
+std::string unwritable(const std::string& name) {
   const std::string why = !ho::written_in_place(name) ? ho::check_replaceable(name).message()
                           : errno == ENXIO            ? "no process reads from it"
                                                       : std::strerror(errno);
-  return std::string(option) + " " + ho::escaped(name) + ": cannot be written (" + why + ")";
+  return "--json " + ho::escaped(name) + ": cannot be written (" + why + ")";
 }
 
 }  // namespace
 
-Progress::Progress(std::string json,
-                   std::string svg,
-                   uint64_t last_step,
-                   std::optional<uint64_t> resumed_after)
-    : json_name_(std::move(json)),
-      svg_name_(std::move(svg)),
-      last_step_(last_step),
-      terminal_(::isatty(STDERR_FILENO) == 1) {
-  std::error_code ignored;
+Progress::Progress(std::string json, uint64_t last_step, std::optional<uint64_t> resumed_after)
+    : json_name_(std::move(json)), last_step_(last_step), terminal_(::isatty(STDERR_FILENO) == 1) {
   if (!json_name_.empty()) {
     if (resumed_after) {
       keep_up_to(*resumed_after);
     }
     json_ = opened(json_name_, resumed_after ? std::ios::app : std::ios::trunc);
-    error_ = json_.is_open() ? "" : unwritable("--json", json_name_);
-  }
-  // What is in it stays until there is something better.
-  const bool there = svg_name_.empty() || std::filesystem::exists(svg_name_, ignored);
-  if (error_.empty() && !svg_name_.empty()) {
-    svg_ = opened(svg_name_, std::ios::app);
-    error_ = svg_.is_open() ? "" : unwritable("--svg", svg_name_);
-  }
-  if (!there) {
-    std::filesystem::remove(svg_name_, ignored);
+    error_ = json_.is_open() ? "" : unwritable(json_name_);
   }
 }
 
@@ -118,15 +84,11 @@ void Progress::keep_up_to(uint64_t step) {
   std::ifstream file(json_name_);
   for (std::string text; std::getline(file, text);) {
     changed = changed || file.eof();  // a last line that was cut gets its end
-    const auto line = line_of(text);
-    if (line && line->step > step) {
+    if (step_of(text).value_or(0) > step) {
       changed = true;
       continue;
     }
     kept += text + "\n";
-    if (line) {
-      lines_.push_back(*line);
-    }
   }
   if (changed) {
     // What cannot be replaced stays, and the new lines follow it.
@@ -135,7 +97,6 @@ void Progress::keep_up_to(uint64_t step) {
 }
 
 void Progress::add(const StepLine& line) {
-  lines_.push_back(line);
   if (json_.is_open()) {
     json_ << json_of(line) << std::endl;  // to be followed while it trains
   }
@@ -145,7 +106,7 @@ void Progress::add(const StepLine& line) {
 // One line that changes on a terminal; elsewhere a line now and then.
 void Progress::show(const StepLine& line, bool last) {
   const auto now = Clock::now();
-  if (!last && lines_.size() > 1 &&
+  if (!last && drawn_ != Clock::time_point() &&
       now - drawn_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kNextLine))) {
     return;
   }
@@ -170,15 +131,7 @@ std::string Progress::finish() {
   if (json_.is_open()) {
     json_.close();
     if (!json_) {
-      return unwritable("--json", json_name_);
-    }
-  }
-  if (!svg_name_.empty() && !lines_.empty()) {
-    std::ofstream file = opened(svg_name_, std::ios::trunc);
-    file << curve_svg(lines_);
-    file.close();
-    if (!file) {
-      return unwritable("--svg", svg_name_);
+      return unwritable(json_name_);
     }
   }
   return {};

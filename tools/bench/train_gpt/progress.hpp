@@ -1,4 +1,4 @@
-// What rank 0 reports of the steps: a line for people, lines of JSON, a curve.
+// What rank 0 reports of the steps: a line for people, and lines of JSON.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,6 @@
 #include <fstream>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace paro::gpt {
 
@@ -26,16 +25,12 @@ struct StepLine {
 
 class Progress {
  public:
-  // Files that are "" are not written. `resumed_after`: the JSON's lines up to that step stay, and
-  // are part of the curve.
-  Progress(std::string json,
-           std::string svg,
-           uint64_t last_step,
-           std::optional<uint64_t> resumed_after);
-  // "" or why a file cannot be written: printed before anything is trained.
+  // A file that is "" is not written. `resumed_after`: its lines up to that step stay.
+  Progress(std::string json, uint64_t last_step, std::optional<uint64_t> resumed_after);
+  // "" or why the file cannot be written: printed before anything is trained.
   [[nodiscard]] const std::string& error() const { return error_; }
   void add(const StepLine& line);
-  // "" or why a file could not be written.
+  // "" or why the file could not be written.
   [[nodiscard]] std::string finish();
 
  private:
@@ -44,17 +39,11 @@ class Progress {
   void show(const StepLine& line, bool last);
 
   std::string json_name_;
-  std::string svg_name_;
   uint64_t last_step_;
   std::string error_;
   std::ofstream json_;
-  std::ofstream svg_;  // open until the curve is there: who reads a pipe waits for it
-  std::vector<StepLine> lines_;
   bool terminal_;
   Clock::time_point drawn_{};
 };
-
-// The curve of the loss as a picture, smoothed over some steps and as it was.
-[[nodiscard]] std::string curve_svg(const std::vector<StepLine>& lines);
 
 }  // namespace paro::gpt

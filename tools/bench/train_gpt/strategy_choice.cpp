@@ -11,9 +11,9 @@ namespace {
 
 ho::Result<Recommendation> recommend_for(const Load& load, const tool::MeasuredJob& measured) {
   std::vector<std::string> notes;
-  HORING_ASSIGN(const tool::ClusterFacts facts, tool::facts_of(measured, notes));
+  HORING_ASSIGN(const ClusterFacts facts, tool::facts_of(measured, notes));
   PlannerRequest request;
-  HORING_TRY(tool::apply(facts, request));
+  HORING_TRY(apply(facts, request));
   request.model = {load.parameters, load.trained, load.shared, load.shared_trained};
   request.layers = load.layers;
   request.sharing_units = 1;

@@ -167,7 +167,6 @@ class Training {
     const ho::Fd claim = agreed_claim(job_, options_);
     if (job_.rank() == 0) {
       progress_.emplace(options_.json,
-                        options_.svg,
                         options_.steps,
                         resumed ? std::optional(resumed->checkpoint.step()) : std::nullopt);
     }

@@ -1,11 +1,13 @@
+#include "cli/paro/names_table.hpp"
+
 #include <spdlog/fmt/fmt.h>
 
 #include <array>
 #include <string>
 #include <vector>
 
-#include "cli/paro/plan_names.hpp"
 #include "cli/subcommands/table.hpp"
+#include "machine/machine.hpp"
 #include "model/known_models.hpp"
 
 namespace paro::tool {

@@ -7,7 +7,7 @@
 
 #include "base/escaped.hpp"
 #include "cli/paro/job/measure.hpp"
-#include "cli/paro/plan_options.hpp"
+#include "cli/paro/plan_arguments.hpp"
 #include "cli/paro/report.hpp"
 #include "cli/paro/validation/report.hpp"
 
@@ -19,40 +19,41 @@ int fail(const ho::Status& status) {
   return status.code() == ho::StatusCode::kInvalidArgument ? 2 : 1;
 }
 
-int show(PlanOptions options, std::vector<std::string> notes) {
-  auto recommendation = recommend(options.request);
+int show(PlanArguments arguments, std::vector<std::string> notes) {
+  auto recommendation = recommend(arguments.plan.request);
   if (!recommendation.ok()) {
     return fail(recommendation.status());
   }
-  const bool json = options.json;
-  const Report report{std::move(options), std::move(recommendation).value(), std::move(notes)};
+  const bool json = arguments.json;
+  const Report report{
+      std::move(arguments.plan), std::move(recommendation).value(), std::move(notes)};
   std::fputs((json ? json_text(report) : table_text(report)).c_str(), stdout);
   return 0;
 }
 
-int show_measured(PlanOptions options, const MeasuredJob& measured) {
+int show_measured(PlanArguments arguments, const MeasuredJob& measured) {
   std::vector<std::string> notes;
   const auto facts = facts_of(measured, notes);
   if (!facts.ok()) {
     return fail(facts.status());
   }
-  if (const ho::Status status = apply(merged(options.facts, *facts), options.request);
+  if (const ho::Status status = apply(merged(arguments.plan.facts, *facts), arguments.plan.request);
       !status.ok()) {
     return fail(status);
   }
-  if (const ho::Status status = complete(options); !status.ok()) {
+  if (const ho::Status status = complete(arguments.plan); !status.ok()) {
     return fail(status);
   }
-  return show(std::move(options), std::move(notes));
+  return show(std::move(arguments), std::move(notes));
 }
 
 // Rank 0 prints for the job. Its launcher may end all ranks when one rank has failed, so no rank
 // leaves before rank 0 has printed.
-int measure_and_show(const PlanOptions& options) {
+int measure_and_show(const PlanArguments& arguments) {
   try {
     auto job = horing::Communicator::create();
     const MeasuredJob measured = measure_job(job);
-    int32_t status = job.rank() == 0 ? show_measured(options, measured) : 0;
+    int32_t status = job.rank() == 0 ? show_measured(arguments, measured) : 0;
     job.broadcast(std::span<int32_t>(&status, 1), 0);
     return status;
   } catch (const std::exception& error) {
@@ -91,7 +92,7 @@ int fit(bool json) {
 }  // namespace
 
 int plan_command(int argc, const char* const* argv) {
-  ho::Parsed<PlanOptions> parsed = parse_plan_options(argc, argv);
+  ho::Parsed<PlanArguments> parsed = parse_plan_arguments(argc, argv);
   if (parsed.exit_status) {
     return *parsed.exit_status;
   }
@@ -101,8 +102,8 @@ int plan_command(int argc, const char* const* argv) {
   if (parsed.options.fit) {
     return fit(parsed.options.json);
   }
-  return parsed.options.measure ? measure_and_show(parsed.options)
-                                : show(std::move(parsed.options), {});
+  return parsed.options.plan.measure ? measure_and_show(parsed.options)
+                                     : show(std::move(parsed.options), {});
 }
 
 }  // namespace paro::tool

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <string>
 
-#include "cli/paro/report.hpp"
 #include "cli/subcommands/table.hpp"
+#include "planner/text/answer.hpp"
 #include "strategy/strategy.hpp"
 
 namespace paro::tool {

@@ -258,18 +258,6 @@ class Table {
   std::vector<ho::Column> columns_;
 };
 
-}  // namespace
-
-std::string known_as_text(const Strategy& strategy) {
-  std::string text;
-  for (const std::string_view name : known_as(strategy)) {
-    text += (text.empty() ? "" : ", ") + std::string(name);
-  }
-  return text;
-}
-
-namespace {
-
 // Where something comes on top of the critical path, or may: between what the step lies.
 std::string range_text(const StrategyFigures& figures) {
   const StepRange& range = figures.time.range;

@@ -13,7 +13,7 @@
 namespace ho::cost {
 namespace {
 
-constexpr uint32_t kMost = 8;
+constexpr uint32_t kMaxUnits = 8;
 constexpr std::array kCollectives{Collective::kAllGather,
                                   Collective::kReduceScatter,
                                   Collective::kAllReduce,
@@ -107,8 +107,8 @@ Counts counts_of(const GroupMap& map, const PlanRequest& request) {
 }
 
 TEST_CASE("closed forms are what the plans count") {
-  for (uint32_t groups = 1; groups <= kMost; ++groups) {
-    for (uint32_t ranks = 1; ranks <= kMost; ++ranks) {
+  for (uint32_t groups = 1; groups <= kMaxUnits; ++groups) {
+    for (uint32_t ranks = 1; ranks <= kMaxUnits; ++ranks) {
       const GroupMap map = GroupMap::from_sizes(std::vector<uint32_t>(groups, ranks)).value();
       const Cluster cluster = cluster_of(groups, ranks);
       for (const Collective collective : kCollectives) {

@@ -38,10 +38,14 @@ struct QueuesOfRank0 {
   LeaveNotices notices;
   CollectiveQueues queues{{{}, &owner, nullptr, nullptr}};
 
+  OpKind kind = OpKind::kSend;          // of what is submitted
+  Deadline deadline = Deadline::max();  // and its
+
   Result<std::shared_ptr<Operation>> try_submit(uint8_t channel, Submission submission = {}) {
     submission.call = test::one_byte_call(byte);
     submission.call.channel = channel;
-    submission.schedule = test::one_byte(link, OpKind::kSend);
+    submission.call.deadline = deadline;
+    submission.schedule = test::one_byte(link, kind);
     return queues.submit(std::move(submission), cause, notices);
   }
   std::shared_ptr<Operation> submit(uint8_t channel, Submission submission = {}) {
@@ -63,6 +67,7 @@ struct QueuesOfRank0 {
   void rank_1_leaves_after(uint32_t entered) {
     PeerLeaveNotice notice;
     notice.rank = GlobalRank(1U);
+    notice.name = "rank 1";
     notice.channels.at(0).entered = entered;
     notices.add(std::move(notice));
   }
@@ -74,6 +79,8 @@ Submission with_second_part(Result<NextPart> part) {
       std::make_shared<const PartToCome>(PartToCome{[part = std::move(part)] { return part; }});
   return submission;
 }
+
+constexpr Deadline kLater{24h * 365 * 100};
 
 }  // namespace
 
@@ -112,6 +119,57 @@ TEST_CASE("a channel's state has its numbers, its first operation, and the first
   CHECK(state.waiting.find("send to rank 1") != std::string::npos);
   CHECK(state.held == 2);
   CHECK(rank_0.queues.progress().at(0).last == "broadcast");
+}
+
+TEST_CASE("the earliest deadline of all is waited for, and the one that is late is named") {
+  QueuesOfRank0 rank_0;
+  RunWait wait;
+  Deadline earliest = Deadline::max();
+  rank_0.queues.add_waits(&wait, &earliest);
+  CHECK(earliest == Deadline::max());
+  rank_0.deadline = kLater;
+  (void)rank_0.submit(0);
+  const Deadline past{1s};  // after the machine had started
+  rank_0.deadline = past;
+  (void)rank_0.submit(0);
+  rank_0.deadline = kLater;
+  (void)rank_0.submit(0);
+  (void)rank_0.submit(1);
+  CHECK_FALSE(rank_0.step().has_value());
+  rank_0.queues.add_waits(&wait, &earliest);
+  CHECK(earliest == past);
+  const auto late = rank_0.queues.late();
+  REQUIRE(late.has_value());
+  CHECK(has(late->status, "broadcast #2 (ho_ring) did not complete"));
+  CHECK(has(late->status, "this rank waits in: "));
+}
+
+TEST_CASE("a driver is woken by the first arrival for any of the first operations") {
+  QueuesOfRank0 rank_0;
+  rank_0.kind = OpKind::kRecv;
+  (void)rank_0.submit(0);
+  CHECK_FALSE(rank_0.step().has_value());
+  RunWait alone;
+  Deadline earliest = Deadline::max();
+  rank_0.queues.add_waits(&alone, &earliest);
+  CHECK(alone.intra_arrivals == 1);
+  RunWait wait;
+  wait.intra_arrivals = 3;  // of messages
+  rank_0.queues.add_waits(&wait, &earliest);
+  CHECK(wait.intra_arrivals == 1);
+}
+
+TEST_CASE("the ranks are asked about an operation that has not moved, and when to look is said") {
+  QueuesOfRank0 rank_0;
+  (void)rank_0.submit(0);
+  CHECK_FALSE(rank_0.step().has_value());
+  const Deadline now = kLater;
+  Deadline next = Deadline::max();
+  CHECK(rank_0.queues.take_due_questions(now, &next).empty());
+  CHECK(next == now + LongWait::kLongest);
+  const auto due = rank_0.queues.take_due_questions(next, &next);
+  REQUIRE(due.size() == 1);
+  CHECK(due.front().channel == 0);
 }
 
 TEST_CASE("an end of everything names each operation, and says of the first where it waits") {
@@ -180,4 +238,6 @@ TEST_CASE("the second part of an operation has the number of its first part") {
   CHECK(state.waiting.find("recv from rank 1") != std::string::npos);
   rank_0.queues.end_all(Status(StatusCode::kAborted, "enough"));
   CHECK(has(operation->status(), "broadcast #1 (ho_ring), in "));
+  // The first part moved this.
+  CHECK(operation->report().intra_sent_bytes + operation->report().inter_sent_bytes == 1);
 }

@@ -10,6 +10,7 @@ namespace {
 PeerLeaveNotice leave_notice_of(uint32_t rank, uint32_t all_reduces) {
   PeerLeaveNotice leave_notice;
   leave_notice.rank = GlobalRank(rank);
+  leave_notice.name = "rank " + std::to_string(rank);
   leave_notice.process = "rank " + std::to_string(rank) + " (node1, pid 9)";
   leave_notice.channels[2] = {all_reduces, all_reduces == 0 ? "" : "all_reduce"};
   return leave_notice;

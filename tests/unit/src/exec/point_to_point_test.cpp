@@ -62,6 +62,7 @@ struct MessagesOfRank0 {
   void rank_1_leaves(uint32_t received_here) {
     PeerLeaveNotice notice;
     notice.rank = GlobalRank(1U);
+    notice.name = "rank 1";
     notice.received_here = received_here;
     notices.add(std::move(notice));
   }

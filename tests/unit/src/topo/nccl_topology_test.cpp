@@ -51,7 +51,7 @@ constexpr const char* kOfDump = R"(<system version="1">
 </system>
 )";
 
-std::string fault_of(const std::string& xml) {
+std::string topology_fault(const std::string& xml) {
   const auto topology = parse_topology_xml(xml, "t.xml");
   return topology.ok() ? "none" : topology.status().message();
 }
@@ -117,19 +117,20 @@ TEST_CASE("interfaces of NCCL's files are this host's at the same PCI name") {
 
 TEST_CASE("what is wrong in one of NCCL's files is named with its line and as what it is") {
   const std::string file = kOfCloud;
-  CHECK(fault_of(replaced(file, "version=\"1\"", "version=\"2\"")) ==
+  CHECK(topology_fault(replaced(file, "version=\"1\"", "version=\"2\"")) ==
         "topology file t.xml, one of NCCL's: line 2: NCCL's topology files have version=\"1\", and "
         "this one '2'; NCCL_TOPO_DUMP_FILE=FILE writes such a file");
-  CHECK(has(fault_of(replaced(file, "0001:00:00.0", "0001:00")),
+  CHECK(has(topology_fault(replaced(file, "0001:00:00.0", "0001:00")),
             "line 5: <pci> has the busid '0001:00'"));
-  CHECK(has(fault_of(replaced(file, "0000000f", "xyz")),
+  CHECK(has(topology_fault(replaced(file, "0000000f", "xyz")),
             "line 3: <cpu> has no valid numaid and affinity"));
-  CHECK(
-      has(fault_of(replaced(file, "numaid=\"1\"", "numaid=\"-2\"")), "line 9: <cpu> has no valid"));
-  CHECK(has(fault_of(replaced(file, "numaid=\"1\"", "host_hash=\"2\" numaid=\"1\"")),
+  CHECK(has(topology_fault(replaced(file, "numaid=\"1\"", "numaid=\"-2\"")),
+            "line 9: <cpu> has no valid"));
+  CHECK(has(topology_fault(replaced(file, "numaid=\"1\"", "host_hash=\"2\" numaid=\"1\"")),
             "line 9: <cpu> is of another host"));
-  CHECK(has(fault_of(file.substr(0, file.size() / 2)), "one of NCCL's: "));
-  CHECK(has(fault_of(replaced(kOfDump, "speed=\"400000\"", "speed=\"fast\"")),
+  CHECK(has(topology_fault(file.substr(0, file.size() / 2)), "one of NCCL's: "));
+  CHECK(has(topology_fault(replaced(kOfDump, "speed=\"400000\"", "speed=\"fast\"")),
             "line 11: <net> has no name"));
-  CHECK(has(fault_of("<graphs version=\"1\"/>"), "is NCCL's file of graphs (NCCL_GRAPH_FILE)"));
+  CHECK(
+      has(topology_fault("<graphs version=\"1\"/>"), "is NCCL's file of graphs (NCCL_GRAPH_FILE)"));
 }

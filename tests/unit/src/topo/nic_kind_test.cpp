@@ -42,7 +42,7 @@ RankInfo info_with(uint32_t host, const Names& names, uint64_t speed_mbit) {
   return ho::info_on(host, std::move(nics));
 }
 
-ho::Assignment assign(const std::vector<RankInfo>& infos) {
+ho::Assignment nics_of(const std::vector<RankInfo>& infos) {
   auto assigned = ho::assign_rails(infos, std::nullopt, 0);
   REQUIRE(assigned.ok());
   return *std::move(assigned);
@@ -87,19 +87,19 @@ TEST_CASE("fabrics come first among kinds, then the kind with the most NICs") {
 
 TEST_CASE("rails do not mix Ethernet with InfiniBand where no speed is known") {
   const Names mixed{"enP5p1s0f0", "enP5p1s0f1", "ib0", "ib1", "ib2", "ib3"};
-  const ho::Assignment unknown = assign(two_hosts(mixed));
+  const ho::Assignment unknown = nics_of(two_hosts(mixed));
   CHECK(names_of(unknown) == "ib0 ib1 ib2 ib3 ib0 ib1 ib2 ib3");
   CHECK(unknown.map.rail_count() == 4);
   REQUIRE(unknown.warnings.size() == 1);
   CHECK(unknown.warnings[0].find("rails use ib0 ib1 ib2 ib3, which are of one kind, and not "
                                  "enP5p1s0f0 enP5p1s0f1") != std::string::npos);
   // Speeds that are known decide themselves.
-  CHECK(names_of(assign(two_hosts(mixed, 1000))) ==
+  CHECK(names_of(nics_of(two_hosts(mixed, 1000))) ==
         "enP5p1s0f0 enP5p1s0f1 ib0 ib1 enP5p1s0f0 enP5p1s0f1 ib0 ib1");
   // Slingshot beside a management port.
-  CHECK(names_of(assign(two_hosts({"enp1s0", "hsi0", "hsi1", "hsi2", "hsi3"}))) ==
+  CHECK(names_of(nics_of(two_hosts({"enp1s0", "hsi0", "hsi1", "hsi2", "hsi3"}))) ==
         "hsi0 hsi1 hsi2 hsi3 hsi0 hsi1 hsi2 hsi3");
-  CHECK(assign(two_hosts({"eth0", "eth1"})).warnings.empty());
+  CHECK(nics_of(two_hosts({"eth0", "eth1"})).warnings.empty());
 }
 
 TEST_CASE("a kind that has no subnet with the other hosts is left alone") {
@@ -107,7 +107,7 @@ TEST_CASE("a kind that has no subnet with the other hosts is left alone") {
   for (size_t rank = 0; rank < infos.size(); ++rank) {
     infos[rank].nics[2].addresses = {rank < 4 ? "192.168.1.1/24" : "192.168.2.1/24"};
   }
-  CHECK(names_of(assign(infos)) == "eth0 eth1 eth0 eth1 eth0 eth1 eth0 eth1");
+  CHECK(names_of(nics_of(infos)) == "eth0 eth1 eth0 eth1 eth0 eth1 eth0 eth1");
 }
 
 TEST_CASE("a NIC beside two kinds of memory has the NUMA node of its CPUs") {

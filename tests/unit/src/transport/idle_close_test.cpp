@@ -75,7 +75,7 @@ TEST_CASE("a request is accepted where both ends count the same messages") {
 
 TEST_CASE("a request is refused while a message is under way") {
   Ends ends(2);
-  SECTION("to the peer") {}
+  SECTION("the message goes to the peer") {}
   SECTION("from the peer, in part") {
     ends.higher.messages.received = 3;
     ends.higher.messages.sending = true;
@@ -119,12 +119,12 @@ TEST_CASE("a hint makes the other end begin, unless a message passes first") {
   CHECK(ends.lower.read(ends.higher.write()) == Then::kLook);
   CHECK_FALSE(ends.higher.close.may_begin());  // one is enough
   CHECK(ends.lower.close.hint_came());
-  SECTION("none passes") {
+  SECTION("no message passes meanwhile") {
     ends.lower.close.begin(ends.lower.messages);
     CHECK(ends.higher.read(ends.lower.write()) == Then::kAnswer);
     CHECK(ends.lower.read(ends.higher.write()) == Then::kClose);
   }
-  SECTION("one passes") {
+  SECTION("a message passes meanwhile") {
     ends.lower.close.on_message_through();
     ends.higher.close.on_message_through();
     CHECK_FALSE(ends.lower.close.hint_came());

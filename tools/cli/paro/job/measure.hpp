@@ -3,7 +3,7 @@
 
 #include <horing/communicator.hpp>
 
-#include "cli/paro/job/cluster_facts.hpp"
+#include "cli/paro/job/measured_cluster.hpp"
 
 namespace paro::tool {
 

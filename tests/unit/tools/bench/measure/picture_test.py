@@ -1,19 +1,34 @@
 #!/usr/bin/env python3
 """Labels that cover nothing; and drawings, where matplotlib is there."""
+import contextlib
 import importlib.util
+import io
 import itertools
+import json
 import pathlib
+import runpy
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).parents[5] / "tools" / "bench"))
+BENCH = pathlib.Path(__file__).parents[5] / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
 # pylint: disable=wrong-import-position
 from measure import picture  # noqa: E402
 from paro_gains import picture as gains  # noqa: E402
 
 BOUNDS = (0, 0, 600, 400)
+
+
+def loss_picture(*arguments):
+    """The status and the errors of tools/bench/loss-picture."""
+    main = runpy.run_path(str(BENCH / "loss-picture"))["main"]
+    errors = io.StringIO()
+    with unittest.mock.patch.object(sys, "argv", ["loss-picture", *map(str, arguments)]), \
+            contextlib.redirect_stderr(errors):
+        return main(), errors.getvalue()
 
 
 def rows(count):
@@ -59,6 +74,19 @@ class Boxes(unittest.TestCase):
 
 @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
 class Drawings(unittest.TestCase):
+    def test_the_loss_is_drawn_from_the_lines_of_a_training(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lines, drawing = pathlib.Path(folder, "steps.jsonl"), pathlib.Path(folder, "loss.svg")
+            steps = [{"step": 1, "loss": 5.5}, {"somebody": "else's"}, {"step": 2, "loss": None},
+                     {"step": 3, "loss": 2.25}]
+            lines.write_text("".join(json.dumps(row) + "\n" for row in steps))
+            self.assertEqual(loss_picture(lines, drawing), (0, ""))
+            self.assertIn("Loss by step: 5.500 to 2.250", drawing.read_text())
+            lines.write_text("{}\n")
+            status, error = loss_picture(lines, drawing)
+            self.assertEqual(status, 1)
+            self.assertIn("no line has a step and a finite loss", error)
+
     def test_the_same_figures_give_the_same_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
             texts = set()

@@ -8,7 +8,7 @@ namespace {
 
 WorkloadSpec seven_billion() {
   WorkloadSpec spec;
-  spec.model = *tool::parse_model("llama-7b");
+  spec.model = *parse_model("llama-7b");
   return spec;
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("states and computation shrink so that their ratio stays") {
 TEST_CASE("gradients pass through what is frozen, at half the price of what is trained") {
   WorkloadSpec spec = seven_billion();
   const double all_s = workload_of(spec, 1)->compute_s();
-  spec.model = *tool::parse_model("llama-7b,trainable=7e6");
+  spec.model = *parse_model("llama-7b,trainable=7e6");
   const Workload load = *workload_of(spec, 1);
   CHECK(load.frozen == Approx((7e9 - 7e6) / 2000).epsilon(1e-3));
   CHECK(load.compute_s() == Approx(all_s * (4 + 2e-3) / 6));
@@ -56,7 +56,7 @@ TEST_CASE("units are the layers where these are few, or what is asked for") {
   spec.units = 3;
   CHECK(workload_of(spec, 1)->units.size() == 3);
   spec.units = 0;
-  spec.model = *tool::parse_model("params=1e6,layers=2");
+  spec.model = *parse_model("params=1e6,layers=2");
   CHECK(workload_of(spec, 1)->units.size() == 2);
 }
 

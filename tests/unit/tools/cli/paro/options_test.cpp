@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "cli/paro/plan_options.hpp"
+#include "cli/paro/plan_arguments.hpp"
 
 namespace paro::tool {
 namespace {
@@ -18,9 +18,9 @@ PlanTexts usual() {
   return texts;
 }
 
-ho::Parsed<PlanOptions> parse(std::vector<const char*> words) {
+ho::Parsed<PlanArguments> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "plan");
-  return parse_plan_options(static_cast<int>(words.size()), words.data());
+  return parse_plan_arguments(static_cast<int>(words.size()), words.data());
 }
 
 struct Case {
@@ -74,7 +74,7 @@ TEST_CASE("every option of the command line is in the request") {
                              "2",
                              "--json"});
   REQUIRE_FALSE(parsed.exit_status.has_value());
-  const PlanOptions& options = parsed.options;
+  const PlanOptions& options = parsed.options.plan;
   CHECK(options.request.model.parameters == 65e9);
   CHECK(options.request.layers == 80);
   CHECK(options.request.bytes.parameter == 4);
@@ -94,7 +94,7 @@ TEST_CASE("every option of the command line is in the request") {
   CHECK(options.tokens_per_rank() == 4.0 * 512 * 10);
   REQUIRE(options.prices.has_value());
   CHECK(options.prices->per_rank_hour == 2);
-  CHECK(options.json);
+  CHECK(parsed.options.json);
   CHECK_FALSE(options.measure);
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("of an option given twice the last counts") {
   const auto parsed =
       parse({"--model", "llama-7b", "--nodes", "4", "--nodes", "1", "--ranks-per-node", "1"});
   REQUIRE_FALSE(parsed.exit_status.has_value());
-  CHECK(parsed.options.request.world.group_count == 1);
+  CHECK(parsed.options.plan.request.world.group_count == 1);
 }
 
 TEST_CASE("world algorithms are known by name") {
@@ -175,13 +175,11 @@ TEST_CASE("what comes on top of the critical path is given, or known of GPUs") {
 }
 
 TEST_CASE("proof takes neither a model nor a cluster") {
-  PlanTexts texts;
-  texts.validate = true;
-  texts.json = true;
-  const auto options = understand(texts);
-  REQUIRE(options.ok());
-  CHECK(options->validate);
-  CHECK(options->json);
+  const auto validates = parse({"--validate", "--json"});
+  CHECK_FALSE(validates.exit_status);
+  CHECK(validates.options.validate);
+  CHECK(validates.options.json);
+  CHECK(parse({"--fit"}).options.fit);
 }
 
 TEST_CASE("arguments that cannot be are named") {

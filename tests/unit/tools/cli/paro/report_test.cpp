@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "catch.hpp"
+#include "cli/paro/names_table.hpp"
 #include "cli/subcommands/table.hpp"
 #include "has.hpp"
 
@@ -50,6 +51,26 @@ std::string line_with(const std::string& text, const std::string& words) {
 }
 
 }  // namespace
+
+TEST_CASE("all names are listed with what they stand for") {
+  const std::string text = names_text();
+  for (const char* row : {"llama-3-8b ", " 8030261248 ", "h100-sxm ", "p5.48xlarge ", " 989.4 "}) {
+    CHECK(text.find(row) != std::string::npos);
+  }
+}
+
+TEST_CASE("what was assumed is told with the figures") {
+  PlanTexts texts;
+  texts.model = "llama-3-8b";
+  texts.gpu = "h100";
+  texts.nodes = "16";
+  texts.network = "8x400Gbit";
+  texts.global_batch = "512";
+  const auto options = understand(texts);
+  REQUIRE(options.ok());
+  const Report report{*options, *recommend(options->request), {}};
+  CHECK(has(line_with(table_text(report), "assumed  an MFU"), "0.42"));
+}
 
 TEST_CASE("JSON has the agreed keys") {
   const Json json = Json::parse(json_text(report_for("80GB", false)));

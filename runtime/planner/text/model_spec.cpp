@@ -1,4 +1,4 @@
-#include "cli/paro/job/model_spec.hpp"
+#include "planner/text/model_spec.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -11,7 +11,7 @@
 #include "model/config.hpp"
 #include "model/known_models.hpp"
 
-namespace paro::tool {
+namespace paro {
 namespace {
 
 // As many parameters as they are called after, not as they have.
@@ -41,8 +41,8 @@ void set_shape(ModelSpec& spec, const Transformer& model) {
 }
 
 ho::Status read_config(ModelSpec& spec, const std::string& path) {
-  constexpr size_t kMaxFileBytes = size_t{1} << 20U;
-  const auto text = ho::read_text_file(path, kMaxFileBytes);
+  constexpr size_t kMaxConfigBytes = size_t{1} << 20U;
+  const auto text = ho::read_text_file(path, kMaxConfigBytes);
   if (!text.ok()) {
     return refused(spec.text, "cannot be read (" + text.status().message() + ")");
   }
@@ -147,4 +147,4 @@ ho::Result<ModelSpec> parse_model(std::string_view text) {
   return spec;
 }
 
-}  // namespace paro::tool
+}  // namespace paro

@@ -1,67 +1,19 @@
-#include "cli/paro/job/cluster_facts.hpp"
+#include "planner/text/cluster_facts.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/quantity.hpp"
 #include "base/text_file.hpp"
-#include "cli/subcommands/statistics.hpp"
+#include "planner/text/json_object.hpp"
 
-namespace paro::tool {
+namespace paro {
 namespace {
 
 constexpr std::string_view kKeys = "nodes, ranks_per_node, memory, intra, inter, nics";
-// Links are as good as equal above this share of the fastest.
-constexpr double kEqualShare = 0.7;
 constexpr size_t kMaxFileBytes = size_t{1} << 20U;
-
-// A value as a message repeats it: not all of a long one, and on one line.
-std::string to_string(const nlohmann::json& value) {
-  constexpr size_t kMaxTextBytes = 64;
-  if (value.is_structured()) {
-    return value.is_array() ? "[..]" : "{..}";
-  }
-  std::string text = value.dump(-1, ' ', true);
-  if (text.size() > kMaxTextBytes) {
-    text = text.substr(0, kMaxTextBytes) + "..";
-  }
-  return text;
-}
-
-// An object whose keys differ. Of equal keys the library would keep the last one.
-ho::Result<nlohmann::json> parse_object(std::string_view text, std::string_view name) {
-  std::set<std::string> seen;
-  std::optional<nlohmann::json> twice;
-  const auto watch =
-      [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
-        const bool of_object = event == nlohmann::json::parse_event_t::key && depth == 1;
-        if (of_object && !seen.insert(parsed.get<std::string>()).second) {
-          twice = parsed;
-        }
-        return true;
-      };
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(text, watch);
-  } catch (const nlohmann::json::parse_error& error) {
-    return ho::invalid(fmt::format("{}: is not JSON at byte {}", name, error.byte));
-  } catch (const nlohmann::json::exception&) {
-    // A number beyond what a double holds is JSON, but none that could be kept.
-    return ho::invalid(fmt::format("{}: has a number that is too large; takes {}", name, kKeys));
-  }
-  if (!json.is_object()) {
-    return ho::invalid(fmt::format("{}: takes one JSON object with {}", name, kKeys));
-  }
-  if (twice) {
-    return ho::invalid(
-        fmt::format("{}: {} is given twice; write it once", name, to_string(*twice)));
-  }
-  return json;
-}
 
 // Rates and sizes are texts with a unit; a bare number could mean anything.
 ho::Result<double> quantity(const std::string& what,
@@ -120,36 +72,10 @@ ho::Status missing(std::string_view option, std::string_view meaning, std::strin
       fmt::format("{} is missing: {}, for example {} {}", option, meaning, option, example));
 }
 
-void note_rates(std::string_view where,
-                const RateSpan& rates,
-                std::string_view which,
-                std::vector<std::string>& notes) {
-  if (rates.slowest <= 0) {
-    return;
-  }
-  std::string note = fmt::format("measured {}: {}/s to {}/s, of which {} counts",
-                                 where,
-                                 ho::bytes_text(rates.slowest),
-                                 ho::bytes_text(rates.fastest),
-                                 which);
-  if (rates.slowest < kEqualShare * rates.fastest) {
-    note += "; they are unequal, horing doctor shows which";
-  }
-  notes.push_back(std::move(note));
-}
-
-std::string sizes_text(const std::vector<uint32_t>& sizes) {
-  std::string text;
-  for (const uint32_t size : sizes) {
-    text += (text.empty() ? "" : "+") + std::to_string(size);
-  }
-  return text;
-}
-
 }  // namespace
 
 ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view name) {
-  HORING_ASSIGN(const nlohmann::json json, parse_object(text, name));
+  HORING_ASSIGN(const nlohmann::json json, parse_object(text, name, kKeys));
   ClusterFacts facts;
   for (const auto& [key, value] : json.items()) {
     HORING_TRY(set(facts, key, value, name));
@@ -203,56 +129,4 @@ ho::Status apply(const ClusterFacts& facts, PlannerRequest& request) {
   return {};
 }
 
-RateSpan span_of(std::vector<double> rates) {
-  if (rates.empty()) {
-    return {};
-  }
-  std::sort(rates.begin(), rates.end());
-  return {rates.front(), ho::percentile(rates, 0.5), rates.back()};
-}
-
-ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::string>& notes) {
-  const auto& sizes = job.group_sizes;
-  for (const uint32_t size : sizes) {
-    if (size != sizes.front()) {
-      return ho::Status(ho::StatusCode::kUnsupported,
-                        fmt::format("this job's groups have {} ranks, and the planner's formulas "
-                                    "take groups of one size; start it with as many ranks on "
-                                    "every node, or describe such a cluster with --nodes and "
-                                    "--ranks-per-node",
-                                    sizes_text(sizes)));
-    }
-  }
-  ClusterFacts facts;
-  facts.nodes = static_cast<uint32_t>(sizes.size());
-  facts.ranks_per_node = sizes.front();
-  if ((*facts.ranks_per_node > 1 && job.intra.slowest <= 0) ||
-      (*facts.nodes > 1 && job.inter.slowest <= 0)) {
-    return ho::Status(ho::StatusCode::kConnection,
-                      "a link of this job carried nothing while it was measured; horing doctor "
-                      "shows which");
-  }
-  if (*facts.ranks_per_node > 1) {
-    facts.intra_bytes_per_s = job.intra.median;
-  }
-  if (*facts.nodes > 1) {
-    facts.inter_bytes_per_s = job.inter.slowest;
-    facts.nics = job.rails;
-  }
-  if (*facts.nodes == 1 && *facts.ranks_per_node == 1) {
-    notes.emplace_back(
-        "this is a job of one rank, with no links to measure; start it on every rank of a job, as "
-        "horing run -n 4x4 -- paro plan --measure");
-  }
-  note_rates("inside nodes",
-             job.intra,
-             fmt::format("the median, {}/s,", ho::bytes_text(job.intra.median)),
-             notes);
-  note_rates(fmt::format("between nodes, on each rail (of {})", job.rails),
-             job.inter,
-             "the slowest",
-             notes);
-  return facts;
-}
-
-}  // namespace paro::tool
+}  // namespace paro

@@ -1,15 +1,25 @@
-// How the ranks find each other: who may enter, when all are here, and what is said when they will
-// not be.
+#include "bootstrap/control/rendezvous_acceptor.hpp"
+
 #include <fcntl.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.hpp"
-#include "bootstrap/control/coordinator.hpp"
 
 namespace ho {
-Status Coordinator::start_accepting() {
+
+RendezvousAcceptor::RendezvousAcceptor(Setup setup, int epoll, PeerConnections& connections)
+    : setup_(std::move(setup)),
+      epoll_(epoll),
+      connections_(connections),
+      ranks_({.world_size = setup_.world_size,
+              .own = setup_.own,
+              .address = setup_.address,
+              .deadline = setup_.deadline}) {}
+
+Status RendezvousAcceptor::open() {
   if (!setup_.listeners.empty()) {
     spare_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
@@ -22,32 +32,32 @@ Status Coordinator::start_accepting() {
   options.watch = [this](Socket& socket) {
     // Edges: who cannot be let in for want of descriptors would be reported again and again. A
     // handshake's few hundred bytes always fit a fresh socket's buffer: no need for EPOLLOUT.
-    return PeerConnections::watch(
-        epoll_.get(), EPOLL_CTL_ADD, socket.fd.get(), kAcceptorToken, EPOLLET);
+    return PeerConnections::watch(epoll_, EPOLL_CTL_ADD, socket.fd.get(), kToken, EPOLLET);
   };
   options.judge = [this](const Acceptor::Arrival& arrival) -> Status {
     HORING_ASSIGN(const wire::RankClaim who, wire::decode<wire::RankClaim>(arrival.claim));
     return judge(who);
   };
   options.deliver = [this](const Acceptor::Arrival& arrival, std::unique_ptr<Socket> socket) {
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, arrival.fd, nullptr);
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, arrival.fd, nullptr);
     enter(std::move(socket->fd), *wire::decode<wire::RankClaim>(arrival.claim));
   };
   options.refused = [this](const Acceptor::Arrival& arrival, const Status& why) {
-    return rendezvous_ranks_.note_key_refused(arrival.claim, arrival.peer.host(), why);
+    return ranks_.note_key_refused(arrival.claim, arrival.peer.host(), why);
   };
   HORING_ASSIGN(acceptor_, Acceptor::open(std::move(setup_.listeners), std::move(options)));
+  enter(std::move(setup_.own_end), setup_.own);
   return {};
 }
 
-Status Coordinator::judge(const wire::RankClaim& who) {
+Status RendezvousAcceptor::judge(const wire::RankClaim& who) {
   if (called_off_.has_value()) {
     return {};  // it is told why
   }
-  return rendezvous_ranks_.judge(who);
+  return ranks_.judge(who);
 }
 
-void Coordinator::enter(Fd fd, const wire::RankClaim& who) {
+void RendezvousAcceptor::enter(Fd fd, const wire::RankClaim& who) {
   if (called_off_.has_value()) {
     turn_away(std::move(fd), *called_off_);
     return;
@@ -71,14 +81,25 @@ void Coordinator::enter(Fd fd, const wire::RankClaim& who) {
     log_error("rendezvous: {}", status.message());
     return;
   }
-  rendezvous_ranks_.enter(who, Clock::now());
+  ranks_.enter(who, Clock::now());
 }
 
-void Coordinator::end_rendezvous() {
-  if (!rendezvous_) {
+Deadline RendezvousAcceptor::next_deadline() const {
+  return std::min(Deadline{std::chrono::nanoseconds(acceptor_->next_deadline_ns())},
+                  ranks_.next_deadline());
+}
+
+void RendezvousAcceptor::note_closed(uint32_t rank) {
+  if (!over_ && !called_off_.has_value() && !ranks_.gave_up(rank)) {
+    ranks_.note_lost(rank);
+  }
+}
+
+void RendezvousAcceptor::close() {
+  if (over_) {
     return;
   }
-  rendezvous_ = false;
+  over_ = true;
   acceptor_->close();
   spare_.reset();
   if (setup_.on_ended) {
@@ -86,42 +107,54 @@ void Coordinator::end_rendezvous() {
   }
 }
 
-void Coordinator::finish_rendezvous() {
-  const std::optional<Status> complete = rendezvous_ranks_.complete();
+bool RendezvousAcceptor::finish() {
+  const std::optional<Status> complete = ranks_.complete();
   if (!complete.has_value()) {
-    return;
+    return false;
   }
   if (!complete->ok()) {
     call_off(*complete);
-    return;
+    return false;
   }
-  end_rendezvous();
-  job_ = std::make_unique<Job>(connections_, rendezvous_ranks_.names());
+  close();
   connections_.send_to_all(wire::Type::kWelcome,
                            ControlConnection::body_of(wire::encode(
                                wire::Welcome{.job_id = setup_.job_id,
                                              .coordinator = RendezvousRanks::to_string(setup_.own),
                                              .coordinator_address = address_})));
+  return true;
 }
 
-void Coordinator::fail_rendezvous(Deadline now) {
-  if (!rendezvous_) {
+bool RendezvousAcceptor::step(Deadline now, const Turn& turn) {
+  if (over_) {
+    return false;
+  }
+  acceptor_->step(now_ns());
+  if (finish()) {
+    return true;
+  }
+  give_up(now, turn);
+  return false;
+}
+
+void RendezvousAcceptor::give_up(Deadline now, const Turn& turn) {
+  if (over_) {
     return;
   }
   const Status late =
-      rendezvous_ranks_.late(now, {acceptor_->shortage().message(), acceptor_->refusals().text()});
+      ranks_.late(now, {acceptor_->shortage().message(), acceptor_->refusals().text()});
   if (!late.ok()) {
     call_off(late);
   } else if (const Status stuck = acceptor_->stuck(now_ns()); !stuck.ok()) {
-    called_off_ = rendezvous_ranks_.stuck(stuck);
-    turn_away_waiting();
+    called_off_ = ranks_.stuck(stuck);
+    turn_away_waiting(turn);
     call_off(*called_off_);
-  } else if (const Status refused = rendezvous_ranks_.all_refused(now); !refused.ok()) {
+  } else if (const Status refused = ranks_.all_refused(now); !refused.ok()) {
     call_off(refused);
   }
 }
 
-void Coordinator::turn_away(Fd fd, const Status& why) const {
+void RendezvousAcceptor::turn_away(Fd fd, const Status& why) const {
   ControlConnection connection(std::move(fd));
   connection.queue(wire::Type::kRefusal, 0, ControlConnection::outcome_body(why));
   (void)connection.send_some();  // a fresh socket's buffer takes it
@@ -129,7 +162,7 @@ void Coordinator::turn_away(Fd fd, const Status& why) const {
 
 // Ranks that have connected and were not let in know nothing: they would wait, and then look for a
 // rank 0 that is no more. The others are told first, and their descriptors come free.
-void Coordinator::turn_away_waiting() {
+void RendezvousAcceptor::turn_away_waiting(const Turn& turn) {
   constexpr std::chrono::seconds kLongest{2};
   constexpr std::chrono::milliseconds kQuiet{300};  // who tries again does so earlier
   constexpr std::chrono::milliseconds kPause{20};
@@ -142,17 +175,16 @@ void Coordinator::turn_away_waiting() {
   spare_.reset();
   const Deadline end = deadline_after(kLongest);
   Deadline quiet = deadline_after(kQuiet);
-  while (!stop_ && !passed(std::min(end, quiet))) {
+  do {
     acceptor_->step(now_ns());
     if (acceptor_->someone_waits()) {
       quiet = deadline_after(kQuiet);
     }
-    stop_ = turn(deadline_after(kPause)) || stop_;
-  }
+  } while (!turn(deadline_after(kPause)) && !passed(std::min(end, quiet)));
 }
 
-void Coordinator::call_off(const Status& why) {
-  end_rendezvous();
+void RendezvousAcceptor::call_off(const Status& why) {
+  close();
   connections_.send_to_all(wire::Type::kRefusal, ControlConnection::outcome_body(why));
 }
 

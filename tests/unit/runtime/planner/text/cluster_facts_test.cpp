@@ -1,4 +1,4 @@
-#include "cli/paro/job/cluster_facts.hpp"
+#include "planner/text/cluster_facts.hpp"
 
 #include <utility>
 #include <vector>
@@ -6,7 +6,7 @@
 #include "catch.hpp"
 #include "has.hpp"
 
-namespace paro::tool {
+namespace paro {
 
 TEST_CASE("a cluster file fills in the request") {
   const auto facts = parse_cluster(
@@ -103,71 +103,4 @@ TEST_CASE("arguments go before what the file says") {
   CHECK_FALSE(both.memory_bytes.has_value());
 }
 
-TEST_CASE("rates of many links are told by slowest, median and fastest") {
-  const RateSpan none = span_of({});
-  CHECK(none.slowest == 0);
-  CHECK(none.median == 0);
-  const RateSpan odd = span_of({5, 1, 9});
-  CHECK(odd.slowest == 1);
-  CHECK(odd.median == 5);
-  CHECK(odd.fastest == 9);
-  CHECK(span_of({4, 3, 2, 1}).median == 2);
-  CHECK(span_of({7}).median == 7);
-}
-
-TEST_CASE("of a measured job the median inside nodes counts, and the slowest between them") {
-  std::vector<std::string> notes;
-  const auto facts = facts_of({{4, 4}, 2, {8e8, 9e8, 1e9}, {1e7, 2e7, 2.5e7}}, notes);
-  REQUIRE(facts.ok());
-  CHECK(facts->nodes == 2U);
-  CHECK(facts->ranks_per_node == 4U);
-  CHECK(facts->intra_bytes_per_s == 9e8);
-  CHECK(facts->inter_bytes_per_s == 1e7);
-  CHECK(facts->nics == 2);
-  REQUIRE(notes.size() == 2);
-  CHECK(notes[0] ==
-        "measured inside nodes: 800 MB/s to 1 GB/s, of which the median, 900 MB/s, counts");
-  CHECK(notes[1].find("on each rail (of 2): 10 MB/s to 25 MB/s") != std::string::npos);
-  CHECK(notes[1].find("they are unequal") != std::string::npos);
-}
-
-TEST_CASE("one link inside a node that the machine kept waiting changes nothing") {
-  std::vector<std::string> notes;
-  const std::vector<double> quiet{1.8e9, 1.9e9, 2e9, 2.1e9, 2.2e9};
-  std::vector<double> noisy = quiet;
-  noisy.front() = 1.6e8;
-  const auto usual = facts_of({{2, 2}, 1, span_of(quiet), {1e7, 1e7, 1e7}}, notes);
-  const auto loaded = facts_of({{2, 2}, 1, span_of(noisy), {1e7, 1e7, 1e7}}, notes);
-  REQUIRE(usual.ok());
-  REQUIRE(loaded.ok());
-  CHECK(*usual->intra_bytes_per_s == *loaded->intra_bytes_per_s);
-  CHECK(notes[2].find("they are unequal, horing doctor shows which") != std::string::npos);
-}
-
-TEST_CASE("a measured job of one node, or of one rank a node, lacks a rate") {
-  std::vector<std::string> notes;
-  const auto node = facts_of({{4}, 4, {9e8, 9e8, 1e9}, {}}, notes);
-  REQUIRE(node.ok());
-  CHECK_FALSE(node->inter_bytes_per_s.has_value());
-  const auto spread = facts_of({{1, 1, 1}, 1, {}, {1e7, 1e7, 1e7}}, notes);
-  REQUIRE(spread.ok());
-  CHECK_FALSE(spread->intra_bytes_per_s.has_value());
-  CHECK(spread->nodes == 3U);
-  notes.clear();
-  CHECK(facts_of({{1}, 1, {}, {}}, notes).ok());
-  REQUIRE(notes.size() == 1);
-  CHECK(notes[0].find("a job of one rank") != std::string::npos);
-}
-
-TEST_CASE("measured jobs that cannot be planned for are refused") {
-  std::vector<std::string> notes;
-  const auto unequal = facts_of({{3, 1}, 1, {9e8, 9e8, 1e9}, {1e7, 1e7, 1e7}}, notes);
-  REQUIRE_FALSE(unequal.ok());
-  CHECK(has(unequal.status(), "this job's groups have 3+1 ranks"));
-  CHECK(has(unequal.status(), "take groups of one size"));
-  const auto silent = facts_of({{2, 2}, 1, {0, 1e9, 1e9}, {1e7, 1e7, 1e7}}, notes);
-  REQUIRE_FALSE(silent.ok());
-  CHECK(has(silent.status(), "carried nothing"));
-}
-
-}  // namespace paro::tool
+}  // namespace paro

@@ -1,4 +1,4 @@
-#include "cli/paro/plan_names.hpp"
+#include "planner/text/plan_names.hpp"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -9,7 +9,7 @@
 #include "base/quantity.hpp"
 #include "planner/nccl.hpp"
 
-namespace paro::tool {
+namespace paro {
 namespace {
 
 constexpr std::array kRecomputeNames{
@@ -256,4 +256,4 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   return {};
 }
 
-}  // namespace paro::tool
+}  // namespace paro

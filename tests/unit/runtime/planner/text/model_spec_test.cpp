@@ -1,11 +1,11 @@
-#include "cli/paro/job/model_spec.hpp"
+#include "planner/text/model_spec.hpp"
 
 #include <utility>
 #include <vector>
 
 #include "catch.hpp"
 
-namespace paro::tool {
+namespace paro {
 
 TEST_CASE("models are found by their name") {
   const auto seven = parse_model("llama-7b");
@@ -72,4 +72,4 @@ TEST_CASE("models that cannot be") {
   }
 }
 
-}  // namespace paro::tool
+}  // namespace paro

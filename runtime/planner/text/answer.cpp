@@ -1,8 +1,14 @@
+#include "planner/text/answer.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "cli/paro/report.hpp"
+#include "planner/text/json_object.hpp"
 
-namespace paro::tool {
+namespace paro {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -120,7 +126,56 @@ Json name_json(const StrategyFigures* figures) {
   return figures == nullptr ? Json() : Json(letters(figures->strategy));
 }
 
+constexpr std::string_view kNoOverlap = "no_overlap";
+
+// "micro_batch" of "micro-batch".
+std::string key_of(const PlanOption& option) {
+  std::string key = option.name;
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+std::string all_keys() {
+  std::string keys;
+  for (const PlanOption& option : plan_options()) {
+    keys += key_of(option) + ", ";
+  }
+  return keys + std::string(kNoOverlap);
+}
+
+ho::Status set(PlanTexts& texts, const std::string& key, const nlohmann::json& value) {
+  if (key == kNoOverlap) {
+    if (!value.is_boolean()) {
+      return ho::invalid(
+          fmt::format("paro_plan: \"{}\" {}: takes true or false", key, to_string(value)));
+    }
+    texts.no_overlap = value.get<bool>();
+    return {};
+  }
+  const auto options = plan_options();
+  const auto option = std::find_if(
+      options.begin(), options.end(), [&](const PlanOption& each) { return key_of(each) == key; });
+  if (option == options.end()) {
+    return ho::invalid(fmt::format(
+        "paro_plan: {} is not known; takes {}", to_string(nlohmann::json(key)), all_keys()));
+  }
+  if (!value.is_string() && !value.is_number()) {
+    return ho::invalid(
+        fmt::format("paro_plan: \"{}\" {}: takes a text or a number", key, to_string(value)));
+  }
+  texts.*(option->text) = value.is_string() ? value.get<std::string>() : value.dump();
+  return {};
+}
+
 }  // namespace
+
+std::string known_as_text(const Strategy& strategy) {
+  std::string text;
+  for (const std::string_view name : known_as(strategy)) {
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
+}
 
 std::string json_text(const Report& report) {
   const Recommendation& recommendation = report.recommendation;
@@ -141,4 +196,15 @@ std::string json_text(const Report& report) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace paro::tool
+ho::Result<std::string> answer_to(std::string_view request) {
+  HORING_ASSIGN(const nlohmann::json json, parse_object(request, "paro_plan", all_keys()));
+  PlanTexts texts;
+  for (const auto& [key, value] : json.items()) {
+    HORING_TRY(set(texts, key, value));
+  }
+  HORING_ASSIGN(PlanOptions options, understand(texts));
+  HORING_ASSIGN(Recommendation recommendation, recommend(options.request));
+  return json_text({std::move(options), std::move(recommendation), {}});
+}
+
+}  // namespace paro

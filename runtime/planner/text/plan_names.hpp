@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "cli/paro/plan_options.hpp"
+#include "planner/text/plan_options.hpp"
 
-namespace paro::tool {
+namespace paro {
 
 // What --gpu, --instance and --network say, for what `facts` leaves open; and of that, what is
 // assumed.
@@ -26,7 +26,4 @@ namespace paro::tool {
 // final world.
 [[nodiscard]] ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request);
 
-// All names, with what they stand for and its source, as tables.
-[[nodiscard]] std::string names_text();
-
-}  // namespace paro::tool
+}  // namespace paro

@@ -11,7 +11,7 @@
 #include "cost/memory.hpp"
 #include "model/transformer.hpp"
 
-namespace paro::tool {
+namespace paro {
 
 struct ModelSpec {
   std::string text;  // as it was given
@@ -31,4 +31,4 @@ struct ModelSpec {
 // may stand in front of a list that changes some of it.
 [[nodiscard]] ho::Result<ModelSpec> parse_model(std::string_view text);
 
-}  // namespace paro::tool
+}  // namespace paro

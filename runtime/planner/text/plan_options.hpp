@@ -1,18 +1,19 @@
-// The options of `paro plan`. Pure, but for reading a cluster file and for usage that is printed.
+// The options of `paro plan`, which are the keys of paro_plan() too. Pure, but for reading a
+// cluster file.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/status.hpp"
-#include "cli/paro/job/cluster_facts.hpp"
-#include "cli/paro/job/model_spec.hpp"
-#include "cli/subcommands/exit_status.hpp"
 #include "planner/job.hpp"
 #include "planner/price.hpp"
 #include "planner/request.hpp"
+#include "planner/text/cluster_facts.hpp"
+#include "planner/text/model_spec.hpp"
 
-namespace paro::tool {
+namespace paro {
 
 // Arguments as they were typed; nothing: not given.
 struct PlanTexts {
@@ -53,14 +54,23 @@ struct PlanTexts {
   Text price;
   Text watts;
   Text energy_price;
-  bool names = false;
   bool no_overlap = false;
   Text effects;
-  bool measure = false;
-  bool validate = false;
-  bool fit = false;
-  bool json = false;
+  bool measure = false;  // the cluster is measured; the program paro can
 };
+
+// An option that takes a value; of several the last one counts.
+struct PlanOption {
+  const char* group;
+  const char* name;  // "micro-batch"
+  const char* kind;  // what it takes: "N"
+  PlanTexts::Text PlanTexts::*text;
+  const char* help;
+};
+[[nodiscard]] std::span<const PlanOption> plan_options();
+inline constexpr const char* kNoOverlapHelp =
+    "nothing hides behind computation, as where collectives take the processors that compute: a "
+    "step is the sum of its parts";
 
 struct PlanOptions {
   ModelSpec model;
@@ -72,9 +82,6 @@ struct PlanOptions {
   std::optional<std::string> nccl_network;  // of NCCL's collectives; nothing: as request.links
   std::optional<Prices> prices;
   bool measure = false;
-  bool validate = false;  // nothing else but json is set then, nor with fit
-  bool fit = false;
-  bool json = false;
   // Of a step; 0: not known.
   [[nodiscard]] double tokens_per_rank() const {
     return double{1} * model.sequence *
@@ -87,7 +94,4 @@ struct PlanOptions {
 // Once the request has world, links and memory: what the job's names say of it.
 [[nodiscard]] ho::Status complete(PlanOptions& options);
 
-// argv[0] is the subcommand's name.
-[[nodiscard]] ho::Parsed<PlanOptions> parse_plan_options(int argc, const char* const* argv);
-
-}  // namespace paro::tool
+}  // namespace paro

@@ -1,0 +1,81 @@
+#include "planner/text/answer.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "has.hpp"
+
+namespace paro {
+namespace {
+
+constexpr const char* kRequest =
+    R"({"model": "llama-7b", "nodes": 4, "ranks_per_node": 8, "memory": "80GB",
+        "intra": "2000Gbit", "inter": "80Gbit", "accumulation": 10, "compute_time": "5.7s"})";
+
+}  // namespace
+
+TEST_CASE("a request as JSON is answered as the same options are") {
+  PlanTexts texts;
+  texts.model = "llama-7b";
+  texts.nodes = "4";
+  texts.ranks_per_node = "8";
+  texts.memory = "80GB";
+  texts.intra = "2000Gbit";
+  texts.inter = "80Gbit";
+  texts.accumulation = "10";
+  texts.compute_time = "5.7s";
+  const auto options = understand(texts);
+  REQUIRE(options.ok());
+  const auto recommendation = recommend(options->request);
+  REQUIRE(recommendation.ok());
+  const auto answer = answer_to(kRequest);
+  REQUIRE(answer.ok());
+  CHECK(*answer == json_text({*options, *recommendation, {}}));
+}
+
+TEST_CASE("every option is a key of a request") {
+  for (const PlanOption& option : plan_options()) {
+    std::string key = option.name;
+    for (char& letter : key) {
+      letter = letter == '-' ? '_' : letter;
+    }
+    // A value that no option takes: the key is known, so the message is not about the key.
+    const auto answer = answer_to("{\"" + key + "\": []}");
+    REQUIRE_FALSE(answer.ok());
+    CHECK(has(answer.status().message(), "\"" + key + "\" [..]: takes a text or a number"));
+  }
+}
+
+TEST_CASE("a flag is true or false") {
+  auto json = nlohmann::json::parse(kRequest);
+  json["no_overlap"] = true;
+  const auto answer = answer_to(json.dump());
+  REQUIRE(answer.ok());
+  CHECK(nlohmann::json::parse(*answer)["request"]["overlap"] == false);
+}
+
+TEST_CASE("requests that cannot be are told with key and value") {
+  const std::vector<std::pair<const char*, const char*>> cases{
+      {"", "paro_plan: is not JSON at byte"},
+      {"[]", "paro_plan: takes one JSON object with model, micro_batch"},
+      {R"({"nodes": 4, "nodes": 5})", "paro_plan: \"nodes\" is given twice"},
+      {R"({"knots": 4})", "paro_plan: \"knots\" is not known; takes model,"},
+      {R"({"micro-batch": 4})", "paro_plan: \"micro-batch\" is not known; takes model,"},
+      {R"({"measure": true})", "paro_plan: \"measure\" is not known"},
+      {R"({"no_overlap": 1})", "paro_plan: \"no_overlap\" 1: takes true or false"},
+      {R"({"model": null})", "paro_plan: \"model\" null: takes a text or a number"},
+      {R"({"nodes": 4})", "--model is missing"},
+      {R"({"model": "llama-7b", "nodes": 0, "ranks_per_node": 1})", "--nodes '0': takes"},
+      {R"({"model": "llama-7b", "nodes": 1, "ranks_per_node": 1, "memory": 1e400})",
+       "has a number that is too large"},
+  };
+  for (const auto& [request, message] : cases) {
+    const auto answer = answer_to(request);
+    CHECK(answer.status().code() == ho::StatusCode::kInvalidArgument);
+    CHECK(has(answer.status().message(), message));
+  }
+}
+
+}  // namespace paro

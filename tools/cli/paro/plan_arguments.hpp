@@ -1,0 +1,19 @@
+// The command line of `paro plan`. Prints usage.
+#pragma once
+
+#include "cli/subcommands/exit_status.hpp"
+#include "planner/text/plan_options.hpp"
+
+namespace paro::tool {
+
+struct PlanArguments {
+  PlanOptions plan;  // nothing in it where one of the two below is set
+  bool validate = false;
+  bool fit = false;
+  bool json = false;
+};
+
+// argv[0] is the subcommand's name.
+[[nodiscard]] ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv);
+
+}  // namespace paro::tool

@@ -156,7 +156,8 @@ class Table {
         "Memory per rank in {}; time in {}: param and gradient per micro-batch, the rest per "
         "step.\n"
         "comm: {} x (param + gradient) + sync-g + sync-p. step: the critical path of the step "
-        "plan.\nexposed: communication in it that computation does not hide. T = max(comm, "
+        "plan, and what comes on top of it.\nexposed: communication in it that computation does "
+        "not hide. T = max(comm, "
         "computation).\n\n{}",
         memory_.name,
         time_.name,

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "cost/collective.hpp"
 #include "cost/memory.hpp"
@@ -33,6 +34,10 @@ struct Links {
   // Of each step.
   double intra_latency_s = 0;
   double inter_latency_s = 0;
+  // The same cluster, once for each protocol that collectives have, instead of the rates and
+  // latencies above: a collective takes the seconds of the fastest. The rates still say which links
+  // it is slow on. Groups tile every one of them.
+  std::vector<ho::cost::Cluster> protocols{};
 };
 
 class CollectiveSeconds {
@@ -48,13 +53,20 @@ class CollectiveSeconds {
   [[nodiscard]] bool world_waits_inside() const;
 
  private:
+  // A cluster, and who takes part.
+  struct Protocol {
+    ho::cost::Cluster cluster;
+    ho::cost::Members group;  // ranks of one
+    ho::cost::Members rail;   // one of each group
+    ho::cost::Members all;
+  };
+  static Protocol protocol_of(ho::cost::Cluster cluster, const WorldShape& world);
   [[nodiscard]] ho::cost::Call call(ho::Collective collective, double bytes) const;
+  [[nodiscard]] double fastest(ho::cost::Members Protocol::*who, const ho::cost::Call& call) const;
 
   Links links_;
-  ho::cost::Cluster cluster_;
-  ho::cost::Members group_;  // ranks of one
-  ho::cost::Members rail_;   // one of each group
-  ho::cost::Members all_;
+  Protocol by_rates_;
+  std::vector<Protocol> protocols_;
 };
 
 }  // namespace paro

@@ -160,7 +160,7 @@ class ActionCosts {
   }
 
   [[nodiscard]] ActionCost on(Link link, double seconds) const {
-    return {link == free_ ? 0 : seconds, link};
+    return {link == free_ ? 0 : request_.effects.launch_s + seconds, link};
   }
 
   const PlannerRequest& request_;
@@ -238,9 +238,13 @@ double path_s(const StepPlan& plan,
   return critical_path(plan, [&](const Action& action) { return costs.of(action); }).step_s;
 }
 
+// Gains take two more simulations.
+enum class Gains : uint8_t { kNo, kYes };
+
 ho::Result<Simulated> simulate(const Strategy& strategy,
                                const PlannerRequest& request,
-                               uint32_t micro_batches) {
+                               uint32_t micro_batches,
+                               Gains gains) {
   HORING_ASSIGN(const StepPlan plan, build_step_plan(shape_of(strategy, request, micro_batches)));
   Simulated simulated;
   const ActionCosts costs(strategy, request, Link::kNone);
@@ -258,6 +262,9 @@ ho::Result<Simulated> simulate(const Strategy& strategy,
     return simulated;
   }
   simulated.step_s = path_s(plan, strategy, request, Link::kNone);
+  if (gains == Gains::kNo) {
+    return simulated;
+  }
   intra.gain_s = simulated.step_s - path_s(plan, strategy, request, Link::kIntra);
   inter.gain_s = simulated.step_s - path_s(plan, strategy, request, Link::kInter);
   return simulated;
@@ -275,19 +282,30 @@ LinkTime carried_on(const LinkTime& before, const LinkTime& value, double times)
 
 // A step of very many micro-batches repeats itself in its middle, so that each further one adds
 // what the one before it added.
-ho::Result<Simulated> simulate_step(const Strategy& strategy, const PlannerRequest& request) {
+ho::Result<Simulated> simulate_step(const Strategy& strategy,
+                                    const PlannerRequest& request,
+                                    Gains gains) {
   const uint64_t most_that_fit = kMaxActions / (kActionsPerUnit * unit_count(request)) - 1;
   if (request.micro_batches <= most_that_fit) {
-    return simulate(strategy, request, request.micro_batches);
+    return simulate(strategy, request, request.micro_batches, gains);
   }
   const auto many = static_cast<uint32_t>(most_that_fit);
   const uint32_t few = many / 2;
-  HORING_ASSIGN(const Simulated longer_step, simulate(strategy, request, many));
-  HORING_ASSIGN(const Simulated shorter_step, simulate(strategy, request, few));
+  HORING_ASSIGN(const Simulated longer_step, simulate(strategy, request, many, gains));
+  HORING_ASSIGN(const Simulated shorter_step, simulate(strategy, request, few, gains));
   const double times = double{1} * (request.micro_batches - many) / (many - few);
   return Simulated{carried_on(shorter_step.step_s, longer_step.step_s, times),
                    carried_on(shorter_step.intra, longer_step.intra, times),
                    carried_on(shorter_step.inter, longer_step.inter, times)};
+}
+
+StepPath path_of(const Simulated& simulated,
+                 const Strategy& strategy,
+                 const PlannerRequest& request) {
+  const double compute_s = busy_s(strategy, request);
+  return {std::max(simulated.step_s, compute_s),  // but for rounding it is no less
+          compute_s,
+          simulated.intra.busy_s + simulated.inter.busy_s};
 }
 
 // Routed experts are split among the ranks that hold the same ones.
@@ -357,13 +375,21 @@ ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRe
   time.communication_s = time.terms.communication(request.micro_batches);
   time.paper_step_s = paper_step_seconds(time.communication_s, request.compute_s);
   time.indicator = throughput_indicator(time.paper_step_s);
-  HORING_ASSIGN(const Simulated simulated, simulate_step(strategy, request));
-  const double computing_s = busy_s(strategy, request);
-  time.step_s = std::max(simulated.step_s, computing_s);  // but for rounding it is no less
-  time.exposed_s = time.step_s - computing_s;
+  HORING_ASSIGN(const Simulated simulated, simulate_step(strategy, request, Gains::kYes));
+  const StepPath path = path_of(simulated, strategy, request);
+  time.exposed_s = path.path_s - path.compute_s;
+  time.busy_s = path.busy_s;
+  time.range =
+      step_range(path.path_s, path.compute_s, path.busy_s, request.effects, request.world.ranks());
+  time.step_s = time.range.expected_s;
   time.intra = simulated.intra;
   time.inter = simulated.inter;
   return figures;
+}
+
+ho::Result<StepPath> step_path(const Strategy& strategy, const PlannerRequest& request) {
+  HORING_ASSIGN(const Simulated simulated, simulate_step(strategy, request, Gains::kNo));
+  return path_of(simulated, strategy, request);
 }
 
 }  // namespace paro

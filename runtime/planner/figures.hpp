@@ -8,11 +8,13 @@
 // behind computation; and a step's critical path, which finds what really can. For that the step
 // plan of the strategy runs in virtual time, a unit per layer, each collective taking the seconds
 // that the same formulas give for its layers' bytes. So the seconds of the plan's collectives add
-// up to the formula's, and the two differ in what overlaps with what, and in nothing else.
+// up to the formula's, and the two differ in what overlaps with what, and in nothing else. What
+// comes on top of the path is in planner/effects.hpp.
 #pragma once
 
 #include "base/status.hpp"
 #include "cost/step_time.hpp"
+#include "planner/effects.hpp"
 #include "planner/request.hpp"
 
 namespace paro {
@@ -40,8 +42,10 @@ struct StepTime {
   double communication_s = 0;  // of a step, as if nothing overlapped
   double paper_step_s = 0;     // T
   double indicator = 0;        // log(1/T); infinite where T is 0
-  double step_s = 0;           // the critical path
-  double exposed_s = 0;        // communication that computation does not hide
+  double step_s = 0;           // as expected: the critical path and what comes on top of it
+  double exposed_s = 0;        // communication that computation does not hide on that path
+  double busy_s = 0;           // the step plan's collectives, one after the other
+  StepRange range;             // from all overlaps that can be to none
   LinkTime intra;              // links inside groups
   LinkTime inter;              // and between them
 };
@@ -60,5 +64,15 @@ struct StrategyFigures {
 // For a request that check() accepts and with_batch() has completed.
 [[nodiscard]] ho::Result<StrategyFigures> figures_of(const Strategy& strategy,
                                                      const PlannerRequest& request);
+
+// What a step's range is made of.
+struct StepPath {
+  double path_s = 0;     // the critical path
+  double compute_s = 0;  // with the update
+  double busy_s = 0;     // of collectives
+};
+// Of the same request, a step's path alone: a third of the work.
+[[nodiscard]] ho::Result<StepPath> step_path(const Strategy& strategy,
+                                             const PlannerRequest& request);
 
 }  // namespace paro

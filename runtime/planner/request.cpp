@@ -88,6 +88,9 @@ ho::Status check(const PlannerRequest& request) {
       Quantity{"seconds of computation", request.compute_s, 0, kMaxSeconds},
       Quantity{"seconds of an update", request.update_s, 0, kMaxSeconds},
       Quantity{"the forward pass's share of it", request.forward_share, 0, 1},
+      Quantity{"the share of hidden communication that comes back", request.effects.slowdown, 0, 1},
+      Quantity{"the jitter of a step", request.effects.jitter, 0, 1},
+      Quantity{"seconds of a launch", request.effects.launch_s, 0, kMaxSeconds},
       Quantity{"layers gathered ahead",
                double{1} * request.prefetch,
                0,
@@ -95,6 +98,10 @@ ho::Status check(const PlannerRequest& request) {
   };
   for (const Quantity& quantity : quantities) {
     HORING_TRY(within(quantity));
+  }
+  for (const ho::cost::Cluster& cluster : links.protocols) {
+    HORING_TRY(ho::cost::check(cluster, world.ranks()));
+    HORING_TRY(ho::cost::between_groups(cluster, world.group_size).status());
   }
   return {};
 }

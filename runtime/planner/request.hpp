@@ -11,6 +11,7 @@
 #include "base/status.hpp"
 #include "cost/links.hpp"
 #include "cost/memory.hpp"
+#include "planner/effects.hpp"
 
 namespace paro {
 
@@ -42,6 +43,7 @@ struct PlannerRequest {
   double forward_share = 1.0 / 3;
   // false: all is done one after the other, as where collectives take the processors that compute.
   bool overlap = true;
+  Effects effects;
   uint32_t prefetch = 1;  // layers gathered ahead of use, at most all, where parameters are split
   // Gradients of neighbouring layers that have at most so many together are reduced together; 0:
   // no layer's are.

@@ -31,7 +31,9 @@ Json time_json(const StepTime& time) {
           {"sync_g", time.terms.sync_g},
           {"sync_p", time.terms.sync_p},
           {"comm", time.communication_s},
-          {"step", time.step_s}};
+          {"step", time.step_s},
+          {"step_least", time.range.least_s},
+          {"step_most", time.range.most_s}};
 }
 
 Json strategy_json(const StrategyFigures& figures, const PlanOptions& options) {
@@ -91,6 +93,10 @@ Json request_json(const PlanOptions& options) {
           {"update_s", request.update_s},
           {"activation_bytes", request.activation_bytes},
           {"overlap", request.overlap},
+          {"effects",
+           {{"slowdown", request.effects.slowdown},
+            {"jitter", request.effects.jitter},
+            {"launch_s", request.effects.launch_s}}},
           {"prefetch", request.prefetch},
           {"sequences", request.sequences},
           {"reserve_bytes", request.reserve_bytes}};

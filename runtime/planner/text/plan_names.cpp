@@ -7,6 +7,7 @@
 
 #include "base/near_names.hpp"
 #include "base/quantity.hpp"
+#include "planner/nccl.hpp"
 
 namespace paro {
 namespace {
@@ -117,6 +118,20 @@ ho::Status take_training(const PlanTexts& texts, Job& job) {
   return {};
 }
 
+// InfiniBand unless the machine has another one.
+std::string network_of(const PlanTexts& texts) {
+  if (texts.instance) {
+    if (const auto instance = find_instance(*texts.instance); instance.ok()) {
+      std::string name(to_string(instance->network));
+      std::transform(name.begin(), name.end(), name.begin(), [](char letter) {
+        return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+      });
+      return name;
+    }
+  }
+  return "infiniband";
+}
+
 }  // namespace
 
 ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
@@ -198,6 +213,46 @@ ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   job.activation_bytes = if_reported(texts.activations, options.request.activation_bytes);
   job.bytes_reported = texts.bytes.has_value();
   options.job = job;
+  return {};
+}
+
+ho::Status take_gpu_effects(const PlanTexts& texts, PlanOptions& options) {
+  if (!texts.gpu && !texts.instance) {
+    return {};
+  }
+  PlannerRequest& request = options.request;
+  if (!texts.effects) {
+    request.effects = kGpuEffects;
+    request.assumed.push_back(
+        fmt::format("of hidden communication {} comes back, jitter {}, as on GPUs: give --effects",
+                    kGpuEffects.slowdown,
+                    kGpuEffects.jitter));
+  }
+  if (!texts.world_algorithm) {
+    options.nccl_network = network_of(texts);
+    request.assumed.push_back(
+        fmt::format("NCCL's rings, over {} between nodes: give --world-algorithm for others",
+                    *options.nccl_network));
+  }
+  return {};
+}
+
+ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
+  if (!options.nccl_network) {
+    return {};
+  }
+  Links& links = request.links;
+  links.world = WorldAlgorithm::kMultiRing;
+  const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
+  // A level that joins nothing may have any rate.
+  HORING_ASSIGN(links.protocols,
+                nccl_protocols({request.world.group_count,
+                                request.world.group_size,
+                                std::max(links.intra_bytes_per_s, 1.0),
+                                pcie ? "pcie" : "nvlink",
+                                links.nics_per_group,
+                                std::max(links.inter_bytes_per_s, 1.0),
+                                *options.nccl_network}));
   return {};
 }
 

@@ -77,6 +77,14 @@ constexpr std::array kOptions{
                "N",
                &PlanTexts::prefetch,
                "layers whose parameters are gathered ahead [1]"},
+    PlanOption{kModelAndStep,
+               "effects",
+               "gpu|S,J,TIME",
+               &PlanTexts::effects,
+               "what comes on top of the critical path: the share of hidden communication that "
+               "comes back, the jitter of a rank's step as a share, and the launch of a collective "
+               "(0.6,0.02,7us); gpu: of GPUs with NCCL, as --fit found them [gpu where a GPU is "
+               "known, else 0,0,0s]"},
     PlanOption{kCluster,
                "cluster",
                "FILE",
@@ -123,7 +131,8 @@ constexpr std::array kOptions{
                "NAME",
                &PlanTexts::world_algorithm,
                "how collectives over all ranks run: ring (flat, on one NIC), multi_ring "
-               "(flat, one for each NIC) or ho_ring (on all NICs) [ho_ring]"},
+               "(flat, one for each NIC) or ho_ring (on all NICs) [NCCL's where a GPU is known, "
+               "else ho_ring]"},
     PlanOption{kNames, "gpu", "NAME", &PlanTexts::gpu, "h100, a100-40: memory, links, peak rates"},
     PlanOption{kNames,
                "instance",
@@ -213,6 +222,28 @@ double bytes_of_sum(const PlannerRequest& request) {
   return !sums ? 0 : bytes.gradient_sum > 0 ? bytes.gradient_sum : usual;
 }
 
+ho::Status take_effects(const PlanTexts::Text& text, Effects& effects) {
+  if (!text) {
+    return {};
+  }
+  if (*text == "gpu") {
+    effects = kGpuEffects;
+    return {};
+  }
+  const size_t first = text->find(',');
+  const size_t second = first == std::string::npos ? first : text->find(',', first + 1);
+  if (second == std::string::npos) {
+    return ho::invalid(
+        fmt::format("--effects {}: takes gpu, or two shares and a time, as 0.6,0.02,7us", *text));
+  }
+  const std::string_view all = *text;
+  HORING_ASSIGN(effects.slowdown, ho::parse_number("--effects", all.substr(0, first)));
+  HORING_ASSIGN(effects.jitter,
+                ho::parse_number("--effects", all.substr(first + 1, second - first - 1)));
+  HORING_ASSIGN(effects.launch_s, ho::parse_time("--effects", all.substr(second + 1)));
+  return {};
+}
+
 ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm) {
   if (!text) {
     return {};
@@ -246,6 +277,7 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take(texts.update_time, "--update-time", request.update_s, ho::parse_time));
   HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, ho::parse_size));
   request.overlap = !texts.no_overlap;
+  HORING_TRY(take_effects(texts.effects, request.effects));
   return take(texts.prefetch, "--prefetch", request.prefetch, ho::parse_whole, 0U);
 }
 
@@ -322,7 +354,7 @@ ho::Status complete(PlanOptions& options) {
     options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
   }
   request.bytes.gradient_sum = bytes_of_sum(request);
-  return {};
+  return set_nccl(options, request);
 }
 
 std::span<const PlanOption> plan_options() {
@@ -333,6 +365,7 @@ ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   PlanOptions options;
   HORING_TRY(take_model_and_step(texts, options));
   HORING_TRY(take_job(texts, options));
+  HORING_TRY(take_gpu_effects(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));
   return options;

@@ -55,6 +55,7 @@ struct PlanTexts {
   Text watts;
   Text energy_price;
   bool no_overlap = false;
+  Text effects;
   bool measure = false;  // the cluster is measured; the program paro can
 };
 
@@ -78,6 +79,7 @@ struct PlanOptions {
   PlannerRequest request;    // world, links and memory are set where `measure` is not
   std::optional<Job> job;    // by names; complete() puts it into the request
   JobSteps steps;            // what came of it
+  std::optional<std::string> nccl_network;  // of NCCL's collectives; nothing: as request.links
   std::optional<Prices> prices;
   bool measure = false;
   // Of a step; 0: not known.

@@ -63,6 +63,15 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
   bool names = false;
   app.add_flag("--names", names, wrapped("print all names that are known, and end"))
       ->group("By name, for a model with a name or a config.json");
+  app.add_flag("--validate",
+               parsed.options.validate,
+               wrapped("hold the planner against published tables, row by row; takes --json"))
+      ->group("Proof");
+  app.add_flag("--fit",
+               parsed.options.fit,
+               wrapped("fit what --effects gpu stands for on those of them that are there for it; "
+                       "takes --json"))
+      ->group("Proof");
   app.add_flag("--json", parsed.options.json, "print JSON; memory in bytes, times in seconds");
   app.footer(
       "\nUnits: k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; 80Gbit and 10GB are the same "
@@ -80,6 +89,9 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
   if (names) {
     std::fputs(names_text().c_str(), stdout);
     parsed.exit_status = 0;
+    return parsed;
+  }
+  if (parsed.options.validate || parsed.options.fit) {
     return parsed;
   }
   auto understood = understand(texts);

@@ -7,7 +7,9 @@
 namespace paro::tool {
 
 struct PlanArguments {
-  PlanOptions plan;
+  PlanOptions plan;  // nothing in it where one of the two below is set
+  bool validate = false;
+  bool fit = false;
   bool json = false;
 };
 

@@ -9,6 +9,7 @@
 #include "cli/paro/job/measure.hpp"
 #include "cli/paro/plan_arguments.hpp"
 #include "cli/paro/report.hpp"
+#include "cli/paro/validation/report.hpp"
 
 namespace paro::tool {
 namespace {
@@ -61,12 +62,45 @@ int measure_and_show(const PlanArguments& arguments) {
   }
 }
 
+int validate(bool json) {
+  const auto tables = published_tables();
+  if (!tables.ok()) {
+    return fail(tables.status());
+  }
+  const auto predictions = Validation(*tables).predict(kGpuEffects);
+  if (!predictions.ok()) {
+    return fail(predictions.status());
+  }
+  const auto text = json ? validation_json : validation_text;
+  std::fputs(text(*tables, *predictions, kGpuEffects).c_str(), stdout);
+  return 0;
+}
+
+int fit(bool json) {
+  const auto tables = published_tables();
+  if (!tables.ok()) {
+    return fail(tables.status());
+  }
+  const auto effects = fitted(*tables, kGpuEffects);
+  if (!effects.ok()) {
+    return fail(effects.status());
+  }
+  std::fputs((json ? fit_json : fit_text)(*effects, kGpuEffects).c_str(), stdout);
+  return 0;
+}
+
 }  // namespace
 
 int plan_command(int argc, const char* const* argv) {
   ho::Parsed<PlanArguments> parsed = parse_plan_arguments(argc, argv);
   if (parsed.exit_status) {
     return *parsed.exit_status;
+  }
+  if (parsed.options.validate) {
+    return validate(parsed.options.json);
+  }
+  if (parsed.options.fit) {
+    return fit(parsed.options.json);
   }
   return parsed.options.plan.measure ? measure_and_show(parsed.options)
                                      : show(std::move(parsed.options), {});

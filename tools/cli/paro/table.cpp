@@ -156,7 +156,8 @@ class Table {
         "Memory per rank in {}; time in {}: param and gradient per micro-batch, the rest per "
         "step.\n"
         "comm: {} x (param + gradient) + sync-g + sync-p. step: the critical path of the step "
-        "plan.\nexposed: communication in it that computation does not hide. T = max(comm, "
+        "plan, and what comes on top of it.\nexposed: communication in it that computation does "
+        "not hide. T = max(comm, "
         "computation).\n\n{}",
         memory_.name,
         time_.name,
@@ -258,16 +259,27 @@ class Table {
   std::vector<ho::Column> columns_;
 };
 
+// Where something comes on top of the critical path, or may: between what the step lies.
+std::string range_text(const StrategyFigures& figures) {
+  const StepRange& range = figures.time.range;
+  return fmt::format("step:        {} expected; {} if all hides that can, {} if nothing does\n",
+                     ho::seconds_text(range.expected_s),
+                     ho::seconds_text(range.least_s),
+                     ho::seconds_text(range.most_s));
+}
+
 }  // namespace
 
 std::string table_text(const Report& report) {
   const auto named = [](const StrategyFigures* figures, const char* mark) {
     return figures == nullptr ? "none" : letters(figures->strategy) + " (" + mark + ")";
   };
+  const StrategyFigures* const recommended = report.recommendation.recommended();
   return head_text(report) + Table(report).text() +
-         fmt::format("\nrecommended: {}\nrunner-up:   {}\nwhy:         {}\n",
+         fmt::format("\nrecommended: {}\nrunner-up:   {}\n{}why:         {}\n",
                      named(report.recommendation.recommended(), "*"),
                      named(report.recommendation.runner_up(), "+"),
+                     recommended == nullptr ? "" : range_text(*recommended),
                      report.recommendation.why);
 }
 

@@ -59,6 +59,29 @@ TEST_CASE("a model, a GPU and a network make a request") {
   CHECK(request.forward_share == Approx(1.0 / 3));
 }
 
+TEST_CASE("a GPU's collectives are NCCL's, and slower by the rank") {
+  PlanTexts texts = usual();
+  const PlanOptions options = understood(texts);
+  CHECK(options.request.links.world == WorldAlgorithm::kMultiRing);
+  REQUIRE(options.request.links.protocols.size() == 2);
+  CHECK(options.request.links.protocols[0][1].size == 16);
+  const Strategy sharded = *parse_strategy("GGG");
+  double before_s = 0;
+  for (const uint32_t nodes : {2U, 16U, 128U}) {
+    texts.nodes = std::to_string(nodes);
+    texts.global_batch = std::to_string(32 * nodes);
+    const double step_s = figures_of(sharded, understood(texts).request)->time.step_s;
+    CHECK(step_s > before_s);
+    before_s = step_s;
+  }
+  texts.instance = "p5.48xlarge";
+  texts.gpu.reset();
+  texts.network.reset();
+  CHECK(understood(texts).nccl_network == "efa");
+  texts.world_algorithm = "ho_ring";
+  CHECK(understood(texts).request.links.protocols.empty());
+}
+
 TEST_CASE("units are the embedding, the layers and the head") {
   const PlannerRequest request = understood(plan_by_names()).request;
   const double matrix = 128256.0 * 4096;
@@ -103,6 +126,8 @@ TEST_CASE("what is given is not assumed, and counts") {
                            "optimizer adamw",
                            "an MFU of 0.42",
                            "activations of",
+                           "of hidden communication 0.68 comes back",
+                           "NCCL's rings, over infiniband",
                            "of memory for the context"}) {
     INFO(what);
     CHECK(assumes(before, what));
@@ -115,6 +140,8 @@ TEST_CASE("what is given is not assumed, and counts") {
   texts.mfu = "0.5";
   texts.activations = "1GB";
   texts.memory = "64GB";
+  texts.effects = "0,0,0s";
+  texts.world_algorithm = "ho_ring";
   const PlanOptions after = understood(texts);
   CHECK(after.request.assumed.size() == 1);
   CHECK(assumes(after, "of memory for the context"));

@@ -146,6 +146,29 @@ TEST_CASE("a call over all ranks takes what the longer of the others does unless
   }
 }
 
+TEST_CASE("what comes on top of the critical path is given, or known of GPUs") {
+  PlanTexts texts = usual();
+  CHECK(understand(texts)->request.effects.slowdown == 0);
+  texts.effects = "gpu";
+  CHECK(understand(texts)->request.effects.slowdown == kGpuEffects.slowdown);
+  texts.effects = "0.5,0.01,5us";
+  const Effects effects = understand(texts)->request.effects;
+  CHECK(effects.slowdown == 0.5);
+  CHECK(effects.jitter == 0.01);
+  CHECK(effects.launch_s == Approx(5e-6));
+  texts.effects = "0.5";
+  CHECK(understand(texts).status().message() ==
+        "--effects 0.5: takes gpu, or two shares and a time, as 0.6,0.02,7us");
+}
+
+TEST_CASE("proof takes neither a model nor a cluster") {
+  const auto validates = parse({"--validate", "--json"});
+  CHECK_FALSE(validates.exit_status);
+  CHECK(validates.options.validate);
+  CHECK(validates.options.json);
+  CHECK(parse({"--fit"}).options.fit);
+}
+
 TEST_CASE("arguments that cannot be are named") {
   check_refused(
       plan_by_numbers(),

@@ -166,6 +166,7 @@ TEST_CASE("the table marks, measures and says why") {
   CHECK(line_with(text, "note ").find("a note") != std::string::npos);
   CHECK(line_with(text, "recommended:") == "recommended: IIG (*)");
   CHECK(line_with(text, "runner-up: ") == "runner-up:   IGG (+)");
+  CHECK(line_with(text, "step:   ").find(" expected; ") != std::string::npos);
   CHECK(line_with(text, "why: ").find("IIG takes") != std::string::npos);
 }
 
@@ -186,6 +187,7 @@ TEST_CASE("the table recommends nothing where nothing fits") {
   const std::string text = table_text(report_for("16GB", false));
   CHECK(line_with(text, "recommended:") == "recommended: none");
   CHECK(line_with(text, "runner-up: ") == "runner-up:   none");
+  CHECK(line_with(text, "step:   ").empty());
   CHECK(line_with(text, "why: ").find("nothing fits") != std::string::npos);
 }
 

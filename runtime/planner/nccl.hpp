@@ -1,0 +1,30 @@
+// A cluster as NCCL's protocols see it. Pure.
+//
+// NCCL moves large messages by SIMPLE or by LL128, whose steps take less and whose bytes take more,
+// and takes whichever its own model finds faster. So a cluster is one for each of them, and a
+// collective takes the faster one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "cost/cluster.hpp"
+
+namespace paro {
+
+struct GpuCluster {
+  uint32_t nodes = 1;
+  uint32_t gpus_per_node = 8;
+  double gpu_bytes_per_s = 0;          // that is printed on a GPU's links, one direction
+  std::string inside = "nvlink";       // or "pcie"
+  double nics = 1;                     // of a node
+  double nic_bytes_per_s = 0;          // that is printed on one
+  std::string network = "infiniband";  // a name of cost/networks.hpp
+};
+
+// SIMPLE, LL128. An error for a network that is not known, or numbers that cannot be.
+[[nodiscard]] ho::Result<std::vector<ho::cost::Cluster>> nccl_protocols(const GpuCluster& gpus);
+
+}  // namespace paro

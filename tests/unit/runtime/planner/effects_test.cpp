@@ -1,0 +1,76 @@
+#include "planner/effects.hpp"
+
+#include <cmath>
+
+#include "planner/nccl.hpp"
+#include "requests.hpp"
+
+namespace paro {
+
+TEST_CASE("nothing comes on top of the critical path unless asked for") {
+  const StepRange range = step_range(10, 8, 5, {}, 512);
+  CHECK(range.expected_s == 10);
+  CHECK(range.least_s == 10);
+  CHECK(range.most_s == 13);
+}
+
+TEST_CASE("a share of hidden communication comes back, and the slowest of many ranks counts") {
+  // Of 5 s of collectives 2 are exposed, so 3 are hidden.
+  CHECK(step_range(10, 8, 5, {0.5, 0, 0}, 512).expected_s == Approx(11.5));
+  CHECK(step_range(10, 8, 5, {0.5, 0.01, 0}, 512).expected_s ==
+        Approx(11.5 * (1 + 0.01 * std::sqrt(2 * std::log(512)))));
+  CHECK(step_range(10, 8, 5, {0, 0.01, 0}, 1).expected_s == 10);
+  const StepRange range = step_range(10, 8, 5, {0.5, 0.01, 0}, 512);
+  CHECK(range.least_s < range.expected_s);
+  CHECK(range.expected_s < range.most_s);
+}
+
+TEST_CASE("a step that hides nothing has no hidden communication to slow it") {
+  const StepRange range = step_range(13, 8, 5, {1, 0, 0}, 8);
+  CHECK(range.expected_s == 13);
+  CHECK(range.most_s == 13);
+}
+
+TEST_CASE("a launch is paid by every collective") {
+  PlannerRequest request = seven_billion();
+  request.overlap = false;
+  const double before = row_of(recommendation_for(request), "GGG").time.step_s;
+  request.effects.launch_s = 1e-3;
+  const double after = row_of(recommendation_for(request), "GGG").time.step_s;
+  // Two gathers and a reduction of each of 32 layers in each of 10 micro-batches.
+  CHECK(after - before == Approx(3 * 32 * 10 * 1e-3));
+}
+
+TEST_CASE(
+    "NCCL's protocols: few bytes go by the one of short steps, many by the one of all of the "
+    "rate") {
+  const GpuCluster gpus{64, 8, 450e9, "nvlink", 8, 50e9, "infiniband"};
+  const auto protocols = nccl_protocols(gpus);
+  REQUIRE(protocols.ok());
+  REQUIRE(protocols->size() == 2);
+  const WorldShape world{64, 8};
+  const auto seconds = [&](std::vector<ho::cost::Cluster> clusters, double bytes) {
+    Links links{450e9, 50e9, 8, WorldAlgorithm::kMultiRing};
+    links.protocols = std::move(clusters);
+    return CollectiveSeconds(world, links).world(ho::Collective::kAllGather, bytes);
+  };
+  const auto& simple = (*protocols)[0];
+  const auto& ll128 = (*protocols)[1];
+  for (const double bytes : {1e6, 1e8, 1e10, 1e12}) {
+    CHECK(seconds(*protocols, bytes) ==
+          std::min(seconds({simple}, bytes), seconds({ll128}, bytes)));
+  }
+  CHECK(seconds(*protocols, 1e6) == seconds({ll128}, 1e6));
+  CHECK(seconds(*protocols, 1e12) == seconds({simple}, 1e12));
+  // 64 steps between nodes of 14 us, 447 inside of 3.4 us, 8.4 us to start; 400 GB/s of a node's
+  // NICs, of which 0.96.
+  CHECK(seconds({simple}, 1e12) ==
+        Approx(8.4e-6 + 64 * 14e-6 + 447 * 3.4e-6 + 511.0 / 512 * 1e12 / (0.96 * 400e9)));
+}
+
+TEST_CASE("a network that is not known is named") {
+  const GpuCluster gpus{2, 8, 450e9, "nvlink", 8, 50e9, "pigeons"};
+  CHECK(nccl_protocols(gpus).status().message() == "network pigeons: is not known");
+}
+
+}  // namespace paro

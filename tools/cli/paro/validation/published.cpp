@@ -1,0 +1,117 @@
+#include "cli/paro/validation/published.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/names.hpp"
+#include "base/quantity.hpp"
+#include "cli/paro/validation/embedded.hpp"
+
+namespace paro::tool {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr ho::Names<3> kUses{"fit", "held out", "shown"};
+constexpr ho::Names<3> kRecomputations{"none", "selective", "full"};
+
+// at() of a key that is not there, and values of another type, throw: parse_published() catches.
+template <typename Enumerator, size_t kCount>
+Enumerator named(const Json& json, const char* key, const ho::Names<kCount>& names) {
+  const auto text = json.at(key).get<std::string>();
+  const auto* const found = std::find(names.begin(), names.end(), text);
+  if (found == names.end()) {
+    throw std::invalid_argument(fmt::format("{} {}: takes {}", key, text, fmt::join(names, ", ")));
+  }
+  return static_cast<Enumerator>(found - names.begin());
+}
+
+double rate(const Json& json, const char* key) {
+  const auto parsed = ho::parse_rate(key, json.at(key).get<std::string>());
+  if (!parsed.ok()) {
+    throw std::invalid_argument(std::string(parsed.status().message()));
+  }
+  return *parsed;
+}
+
+PublishedRow row_of(const Json& json) {
+  PublishedRow row;
+  row.model = json.at("model").get<std::string>();
+  row.parameters = json.at("parameters").get<double>();
+  row.layers = json.at("layers").get<uint32_t>();
+  row.gpus = json.at("gpus").get<uint32_t>();
+  row.micro_batch = json.at("micro_batch").get<uint32_t>();
+  row.accumulation = json.at("accumulation").get<uint32_t>();
+  const auto strategy = parse_strategy(json.at("strategy").get<std::string>());
+  if (!strategy.ok()) {
+    throw std::invalid_argument(std::string(strategy.status().message()));
+  }
+  row.strategy = *strategy;
+  row.recomputation = named<Recomputation>(json, "recompute", kRecomputations);
+  row.tokens_per_s = json.at("tokens_per_s").get<double>();
+  row.note = json.value("note", "");
+  return row;
+}
+
+GpuCluster machine_of(const Json& json) {
+  GpuCluster machine;
+  machine.gpus_per_node = json.at("gpus_per_node").get<uint32_t>();
+  machine.gpu_bytes_per_s = rate(json, "nvlink");
+  machine.nics = json.at("nics").get<double>();
+  machine.nic_bytes_per_s = rate(json, "nic");
+  machine.network = json.at("network").get<std::string>();
+  return machine;
+}
+
+PublishedTable table_of(const Json& json) {
+  PublishedTable table;
+  table.name = json.at("name").get<std::string>();
+  table.use = named<TableUse>(json, "use", kUses);
+  table.source = json.at("source").get<std::string>();
+  table.published = json.at("published").get<std::string>();
+  table.read = json.at("read").get<std::string>();
+  table.assumed = json.at("assumed").get<std::vector<std::string>>();
+  table.machine = machine_of(json.at("machine"));
+  table.sequence = json.at("sequence").get<double>();
+  table.parameter_bytes = json.at("parameter_bytes").get<double>();
+  table.gradient_bytes = json.at("gradient_bytes").get<double>();
+  table.overlap = json.at("overlap").get<bool>();
+  for (const Json& row : json.at("rows")) {
+    table.rows.push_back(row_of(row));
+    if (table.rows.back().tokens_per_s <= 0 || table.rows.back().gpus == 0) {
+      throw std::invalid_argument("a row without tokens_per_s or gpus");
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string_view to_string(TableUse use) {
+  return ho::name_in(kUses, use);
+}
+
+ho::Result<PublishedTable> parse_published(std::string_view text, std::string_view name) {
+  try {
+    return table_of(Json::parse(text));
+  } catch (const std::exception& error) {
+    return ho::invalid(fmt::format("{}: {}", name, error.what()));
+  }
+}
+
+ho::Result<std::vector<PublishedTable>> published_tables() {
+  std::vector<PublishedTable> tables;
+  for (const EmbeddedFile& file : embedded_tables()) {
+    HORING_ASSIGN(PublishedTable table, parse_published(file.text, file.name));
+    tables.push_back(std::move(table));
+  }
+  std::stable_sort(
+      tables.begin(), tables.end(), [](const auto& a, const auto& b) { return a.use < b.use; });
+  return tables;
+}
+
+}  // namespace paro::tool

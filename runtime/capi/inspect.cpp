@@ -147,11 +147,13 @@ ho_status paro_plan(const char* request, const char** answer) {
 }
 
 double paro_runner_loss_scale(const paro_runner* runner) {
-  return runner == nullptr || runner->runner == nullptr ? 0 : runner->runner->loss_scale();
+  return runner == nullptr || runner->runner == nullptr ? 0
+                                                        : runner->runner->updater().scale().value();
 }
 
 uint64_t paro_runner_applied_steps(const paro_runner* runner) {
-  return runner == nullptr || runner->runner == nullptr ? 0 : runner->runner->applied_steps();
+  return runner == nullptr || runner->runner == nullptr ? 0
+                                                        : runner->runner->updater().applied_steps();
 }
 
 ho_status paro_runner_memory(const paro_runner* runner, paro_purpose purpose, paro_memory* memory) {

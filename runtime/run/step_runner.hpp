@@ -78,7 +78,6 @@ class StepRunner {
   // Ends what step() started. Collective in effect: the others must have called step() too.
   [[nodiscard]] ho::Status synchronize() { return progress_.synchronize(); }
 
-  [[nodiscard]] double loss_scale() const { return updater_.scale().value(); }
   // Whether this rank has something to tell the others, which all learn from the next step().
   void signal(bool has) { agreement_.signal(has); }
   // From the next step() on, which fails on all ranks where the ranks' rates differ.
@@ -107,9 +106,9 @@ class StepRunner {
     return progress_.sent()[static_cast<size_t>(phase)];
   }
   // Plans that were proved right since creation: those of one number of micro-batches once.
-  [[nodiscard]] uint64_t proofs() const { return proofs_.count(); }
-  // Steps that have changed masters.
-  [[nodiscard]] uint64_t applied_steps() const { return updater_.applied_steps(); }
+  [[nodiscard]] const PlanProofs& proofs() const { return proofs_; }
+  // Its loss scale, and how many steps have changed masters.
+  [[nodiscard]] const Updater& updater() const { return updater_; }
   // What a runner before this one had sent counts as this one's, and what was loaded into it is to
   // be compared yet.
   struct History {

@@ -133,7 +133,7 @@ ho::Status Steering::change(std::unique_ptr<StepRunner>& runner,
     ho::log_warn("strategy {} -> {} after {} steps; states {} -> {} bytes on rank 0, {:.1f} ms",
                  letters(before),
                  letters(strategy),
-                 runner->applied_steps(),
+                 runner->updater().applied_steps(),
                  bytes_before,
                  runner->shards().ledger.now().total(),
                  std::chrono::duration<double, std::milli>(Clock::now() - start).count());

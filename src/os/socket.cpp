@@ -133,11 +133,6 @@ bool SocketAddress::is_loopback() const {
   return text == "::1" || text.starts_with("127.");
 }
 
-bool SocketAddress::is_any() const {
-  const std::string text = host();
-  return text == "::" || text == "0.0.0.0";
-}
-
 bool SocketAddress::is_link_local() const {
   sockaddr_in6 six{};
   std::memcpy(&six, &storage_, sizeof six);

@@ -33,7 +33,6 @@ class SocketAddress {
   [[nodiscard]] bool is_loopback() const;
   // Of one family, with the same bytes and scope; ports do not matter.
   [[nodiscard]] bool same_host(const SocketAddress& other) const;
-  [[nodiscard]] bool is_any() const;
   // An IPv6 address that needs an interface of this host, its scope, to mean something.
   [[nodiscard]] bool is_link_local() const;
   // The number of that interface; 0: none.

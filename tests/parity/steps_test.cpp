@@ -103,8 +103,9 @@ TEST_CASE("the plan of a number of micro-batches is proved once", "[steps]") {
     const auto runner =
         std::move(StepRunner::create(comm, nodes_of(comm).value(), config, memory)).value();
     const auto expect_proofs = [&](uint64_t wanted, const std::string& when) {
-      if (runner->proofs() != wanted) {
-        throw std::runtime_error(when + ": " + std::to_string(runner->proofs()) + " proofs");
+      if (runner->proofs().count() != wanted) {
+        throw std::runtime_error(when + ": " + std::to_string(runner->proofs().count()) +
+                                 " proofs");
       }
     };
     expect_proofs(1, "at creation");

@@ -140,7 +140,7 @@ Trial try_strategy(horing::Communicator& job,
   trial.strategy_since = steps.since();
   trial.times = steps.account().times(job);
   trial.steps = training.steps;
-  trial.applied_steps = runner->applied_steps();
+  trial.applied_steps = runner->updater().applied_steps();
   trial.sent = sent_by_all(job, *runner, training.steps - steps.since());
   trial.planned = planned_traffic(*runner);
   trial.memory = peak_memory(job, *runner);

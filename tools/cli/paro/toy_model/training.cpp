@@ -63,7 +63,7 @@ ho::Result<TrainedStep> train_step(const Model& model,
                        {config.parameter_dtype, view.trained, view.frozen},
                        {config.gradient_dtype, view.gradients},
                        pass,
-                       runner.loss_scale());
+                       runner.updater().scale().value());
       }));
       HORING_TRY(runner.after_backward(u));
     }

@@ -3,7 +3,7 @@
 namespace paro {
 namespace {
 
-ho::cost::Cluster cluster_of(const WorldShape& world, const Links& links) {
+ho::cost::Cluster two_levels(const WorldShape& world, const Links& links) {
   ho::cost::Level group;
   group.name = "group";
   group.size = world.group_size;
@@ -32,12 +32,17 @@ ho::cost::Algorithm algorithm_of(WorldAlgorithm algorithm) {
 
 }  // namespace
 
+ho::cost::Cluster levels_of(const WorldShape& world, const Links& links) {
+  return links.levels.empty() ? two_levels(world, links) : links.levels;
+}
+
 CollectiveSeconds::CollectiveSeconds(const WorldShape& world, const Links& links)
-    : links_(links), cluster_(cluster_of(world, links)), all_(ho::cost::all_ranks(cluster_)) {
-  group_ = all_;
-  group_[1] = 1;
-  rail_ = all_;
-  rail_[0] = 1;
+    : links_(links), cluster_(levels_of(world, links)), all_(ho::cost::all_ranks(cluster_)) {
+  group_ = inside_groups(cluster_, world.group_size).value();
+  rail_ = between_groups(cluster_, world.group_size).value();
+  if (!links.levels.empty()) {  // they have what a collective takes to start
+    links_.intra_call_s = links_.inter_call_s = links_.world_call_s = 0;
+  }
 }
 
 ho::cost::Call CollectiveSeconds::call(ho::Collective collective, double bytes) const {
@@ -58,7 +63,7 @@ double CollectiveSeconds::world(ho::Collective collective, double bytes) const {
 
 bool CollectiveSeconds::world_waits_inside() const {
   const auto work = work_of(cluster_, all_, call(ho::Collective::kAllGather, 1));
-  return slowest_level(cluster_, all_, work) == 0;
+  return rail_.at(slowest_level(cluster_, all_, work)) == 1;
 }
 
 }  // namespace paro

@@ -41,8 +41,9 @@ ho::Status check(const PlannerRequest& request) {
   const WorldShape& world = request.world;
   const Links& links = request.links;
   // Links that no collective uses may have any rate.
-  const double least_intra = world.group_size > 1 ? 1 : 0;
-  const double least_inter = world.group_count > 1 ? 1 : 0;
+  const bool short_form = links.levels.empty();
+  const double least_intra = short_form && world.group_size > 1 ? 1 : 0;
+  const double least_inter = short_form && world.group_count > 1 ? 1 : 0;
   const ModelSize& model = request.model;
   const double sharing = request.sharing_units;
   const std::array quantities{
@@ -92,7 +93,11 @@ ho::Status check(const PlannerRequest& request) {
   for (const Quantity& quantity : quantities) {
     HORING_TRY(within(quantity));
   }
-  return {};
+  if (short_form) {
+    return {};
+  }
+  HORING_TRY(ho::cost::check(links.levels, uint64_t{1} * world.group_count * world.group_size));
+  return inside_groups(links.levels, world.group_size).status();
 }
 
 }  // namespace paro

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "planner/text/json_object.hpp"
+#include "cost/text/json_object.hpp"
 
 namespace paro {
 namespace {
@@ -117,7 +117,7 @@ ho::Status set(PlanTexts& texts, const std::string& key, const nlohmann::json& v
   if (key == kNoOverlap) {
     if (!value.is_boolean()) {
       return ho::invalid(
-          fmt::format("paro_plan: \"{}\" {}: takes true or false", key, to_string(value)));
+          fmt::format("paro_plan: \"{}\" {}: takes true or false", key, ho::value_text(value)));
     }
     texts.no_overlap = value.get<bool>();
     return {};
@@ -127,11 +127,11 @@ ho::Status set(PlanTexts& texts, const std::string& key, const nlohmann::json& v
       options.begin(), options.end(), [&](const PlanOption& each) { return key_of(each) == key; });
   if (option == options.end()) {
     return ho::invalid(fmt::format(
-        "paro_plan: {} is not known; takes {}", to_string(nlohmann::json(key)), all_keys()));
+        "paro_plan: {} is not known; takes {}", ho::value_text(nlohmann::json(key)), all_keys()));
   }
   if (!value.is_string() && !value.is_number()) {
     return ho::invalid(
-        fmt::format("paro_plan: \"{}\" {}: takes a text or a number", key, to_string(value)));
+        fmt::format("paro_plan: \"{}\" {}: takes a text or a number", key, ho::value_text(value)));
   }
   texts.*(option->text) = value.is_string() ? value.get<std::string>() : value.dump();
   return {};
@@ -165,7 +165,7 @@ std::string json_text(const Report& report) {
 }
 
 ho::Result<std::string> answer_to(std::string_view request) {
-  HORING_ASSIGN(const nlohmann::json json, parse_object(request, "paro_plan", all_keys()));
+  HORING_ASSIGN(const nlohmann::json json, ho::parse_object(request, "paro_plan", all_keys()));
   PlanTexts texts;
   for (const auto& [key, value] : json.items()) {
     HORING_TRY(set(texts, key, value));

@@ -77,8 +77,9 @@ constexpr std::array kOptions{
                "FILE",
                &PlanTexts::cluster,
                "JSON: {\"nodes\": 4, \"ranks_per_node\": 8, \"memory\": \"80GB\", "
-               "\"intra\": \"2000Gbit\", \"inter\": \"80Gbit\", \"nics\": 1}; the options "
-               "below override it"},
+               "\"intra\": \"2000Gbit\", \"inter\": \"80Gbit\", \"nics\": 1}, which the options "
+               "below override; or {\"levels\": [..]}, from a node's links to a spine's, as horing "
+               "doctor --write measures them"},
     PlanOption{kCluster,
                "nodes",
                "N",
@@ -214,12 +215,10 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take(texts.intra, "--intra", facts.intra_bytes_per_s, ho::parse_rate));
   HORING_TRY(take(texts.inter, "--inter", facts.inter_bytes_per_s, ho::parse_rate));
   HORING_TRY(take(texts.nics, "--nics", facts.nics, ho::parse_number));
-  Links& links = options.request.links;
-  HORING_TRY(take(texts.intra_call, "--intra-call", links.intra_call_s, ho::parse_time));
-  HORING_TRY(take(texts.inter_call, "--inter-call", links.inter_call_s, ho::parse_time));
-  links.world_call_s = std::max(links.intra_call_s, links.inter_call_s);  // it does both
-  HORING_TRY(take(texts.world_call, "--world-call", links.world_call_s, ho::parse_time));
-  HORING_TRY(take_algorithm(texts.world_algorithm, links.world));
+  HORING_TRY(take(texts.intra_call, "--intra-call", facts.intra_call_s, ho::parse_time));
+  HORING_TRY(take(texts.inter_call, "--inter-call", facts.inter_call_s, ho::parse_time));
+  HORING_TRY(take(texts.world_call, "--world-call", facts.world_call_s, ho::parse_time));
+  HORING_TRY(take_algorithm(texts.world_algorithm, options.request.links.world));
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||

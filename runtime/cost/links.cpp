@@ -5,12 +5,12 @@ namespace {
 
 ho::cost::Cluster two_levels(const WorldShape& world, const Links& links) {
   ho::cost::Level group;
-  group.name = "group";
+  group.name = "node";
   group.size = world.group_size;
   group.rate = links.intra_bytes_per_s;
   group.latency_s = links.intra_latency_s;
   ho::cost::Level groups;
-  groups.name = "world";
+  groups.name = "cluster";
   groups.size = world.group_count;
   groups.rate = links.inter_bytes_per_s;
   groups.nics = links.nics_per_group;
@@ -64,6 +64,40 @@ double CollectiveSeconds::world(ho::Collective collective, double bytes) const {
 bool CollectiveSeconds::world_waits_inside() const {
   const auto work = work_of(cluster_, all_, call(ho::Collective::kAllGather, 1));
   return rail_.at(slowest_level(cluster_, all_, work)) == 1;
+}
+
+OutermostBytes::OutermostBytes(const WorldShape& world, const Links& links)
+    : algorithm_(links.world),
+      cluster_(levels_of(world, links)),
+      outermost_(cluster_.size() - 1),
+      group_(inside_groups(cluster_, world.group_size).value()),
+      rail_(between_groups(cluster_, world.group_size).value()) {
+  while (outermost_ > 0 && cluster_[outermost_].size == 1) {
+    --outermost_;
+  }
+}
+
+double OutermostBytes::over(const ho::cost::Members& members,
+                            ho::Collective collective,
+                            double bytes) const {
+  double at_once = 1;  // in each unit
+  for (size_t at = 0; at < outermost_; ++at) {
+    at_once *= double{1} * cluster_[at].size / members.at(at);
+  }
+  const auto work = work_of(cluster_, members, {collective, algorithm_of(algorithm_), bytes});
+  return at_once * work.levels.at(outermost_).bytes;
+}
+
+double OutermostBytes::intra(ho::Collective collective, double bytes) const {
+  return over(group_, collective, bytes);
+}
+
+double OutermostBytes::inter(ho::Collective collective, double bytes) const {
+  return over(rail_, collective, bytes);
+}
+
+double OutermostBytes::world(ho::Collective collective, double bytes) const {
+  return over(ho::cost::all_ranks(cluster_), collective, bytes);
 }
 
 }  // namespace paro

@@ -65,4 +65,27 @@ class CollectiveSeconds {
   ho::cost::Members all_;
 };
 
+// Bytes that leave each unit which the outermost level joins, of all collectives of a kind that run
+// at once.
+class OutermostBytes {
+ public:
+  OutermostBytes(const WorldShape& world, const Links& links);
+
+  // As CollectiveSeconds has them.
+  [[nodiscard]] double intra(ho::Collective collective, double bytes) const;
+  [[nodiscard]] double inter(ho::Collective collective, double bytes) const;
+  [[nodiscard]] double world(ho::Collective collective, double bytes) const;
+
+ private:
+  [[nodiscard]] double over(const ho::cost::Members& members,
+                            ho::Collective collective,
+                            double bytes) const;
+
+  WorldAlgorithm algorithm_;
+  ho::cost::Cluster cluster_;
+  size_t outermost_;  // that joins several
+  ho::cost::Members group_;
+  ho::cost::Members rail_;
+};
+
 }  // namespace paro

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cost/text/json_object.hpp"
+#include "planner/text/group_text.hpp"
 
 namespace paro {
 namespace {
@@ -96,6 +97,34 @@ Json name_json(const StrategyFigures* figures) {
   return figures == nullptr ? Json() : Json(letters(figures->strategy));
 }
 
+// Of the chosen size, and of all that were compared.
+void add_groups(const Report& report, Json& json) {
+  const PlannerRequest& request = report.options.request;
+  json["group_size"] = request.world.group_size;
+  json["groups"] = groups_text(request);
+  json["levels"] = Json::array();
+  for (const ho::cost::Level& level : request.links.levels) {
+    json["levels"].push_back({{"name", level.name},
+                              {"size", level.size},
+                              {"bytes_per_s", level.rate},
+                              {"nics", level.nics},
+                              {"oversubscription", level.oversubscription},
+                              {"latency_s", level.latency_s},
+                              {"start_s", level.start_s}});
+  }
+  json["group_sizes"] = Json::array();
+  for (const SizedPlan& plan : report.sizes.plans) {
+    const StrategyFigures* const best = plan.recommendation.recommended();
+    Json row = {{"group_size", plan.request.world.group_size},
+                {"groups", groups_text(plan.request)},
+                {"recommended", name_json(best)}};
+    row["step_s"] = best == nullptr ? Json() : Json(best->time.step_s);
+    row["memory_bytes"] = best == nullptr ? Json() : Json(best->memory.total());
+    row["spine_bytes"] = best == nullptr ? Json() : Json(spine_bytes(*best, plan.request));
+    json["group_sizes"].push_back(std::move(row));
+  }
+}
+
 constexpr std::string_view kNoOverlap = "no_overlap";
 
 // "micro_batch" of "micro-batch".
@@ -139,6 +168,17 @@ ho::Status set(PlanTexts& texts, const std::string& key, const nlohmann::json& v
 
 }  // namespace
 
+ho::Result<Report> report_of(PlanOptions options, std::vector<std::string> notes) {
+  HORING_ASSIGN(SizedPlans sizes, recommend_sizes(options.request, options.group_sizes));
+  const SizedPlan& chosen = sizes.plans[sizes.chosen];
+  options.request = chosen.request;
+  Report report{std::move(options), chosen.recommendation, std::move(notes)};
+  if (sizes.plans.size() > 1) {
+    report.sizes = std::move(sizes);
+  }
+  return report;
+}
+
 std::string known_as_text(const Strategy& strategy) {
   std::string text;
   for (const std::string_view name : known_as(strategy)) {
@@ -161,6 +201,7 @@ std::string json_text(const Report& report) {
     json["ranking"].push_back(letters(recommendation.figures[row].strategy));
   }
   json["notes"] = report.notes;
+  add_groups(report, json);
   return json.dump(2) + "\n";
 }
 
@@ -171,8 +212,8 @@ ho::Result<std::string> answer_to(std::string_view request) {
     HORING_TRY(set(texts, key, value));
   }
   HORING_ASSIGN(PlanOptions options, understand(texts));
-  HORING_ASSIGN(Recommendation recommendation, recommend(options.request));
-  return json_text({std::move(options), std::move(recommendation), {}});
+  HORING_ASSIGN(const Report report, report_of(std::move(options), {}));
+  return json_text(report);
 }
 
 }  // namespace paro

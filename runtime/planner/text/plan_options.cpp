@@ -120,6 +120,12 @@ constexpr std::array kOptions{
                &PlanTexts::world_algorithm,
                "how collectives over all ranks run: ring (flat, on one NIC), multi_ring "
                "(flat, one for each NIC) or ho_ring (on all NICs) [ho_ring]"},
+    PlanOption{kCluster,
+               "group-sizes",
+               "SIZES",
+               &PlanTexts::group_sizes,
+               "ranks of a group, scope I of the strategies, to compare and choose from: "
+               "4,8,16, or all that tile the cluster [a node's ranks]"},
     PlanOption{
         kCost, "price", "MONEY", &PlanTexts::price, "of a rank for an hour, in any currency"},
     PlanOption{kCost, "watts", "WATTS", &PlanTexts::watts, "that a rank draws"},
@@ -206,6 +212,22 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   return take(texts.prefetch, "--prefetch", request.prefetch, ho::parse_whole, 0U);
 }
 
+ho::Status take_group_sizes(const PlanTexts::Text& text, GroupSizeList& list) {
+  if (!text || *text == "all") {
+    list.all = text.has_value();
+    return {};
+  }
+  for (size_t begin = 0; begin != std::string::npos;) {
+    const size_t comma = text->find(',', begin);
+    HORING_ASSIGN(
+        const uint32_t size,
+        ho::parse_whole("--group-sizes", std::string_view(*text).substr(begin, comma - begin), 1U));
+    list.sizes.push_back(size);
+    begin = comma == std::string::npos ? comma : comma + 1;
+  }
+  return {};
+}
+
 ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   ClusterFacts& facts = options.facts;
   HORING_TRY(take(texts.nodes, "--nodes", facts.nodes, ho::parse_whole, 1U));
@@ -219,6 +241,7 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take(texts.inter_call, "--inter-call", facts.inter_call_s, ho::parse_time));
   HORING_TRY(take(texts.world_call, "--world-call", facts.world_call_s, ho::parse_time));
   HORING_TRY(take_algorithm(texts.world_algorithm, options.request.links.world));
+  HORING_TRY(take_group_sizes(texts.group_sizes, options.group_sizes));
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||

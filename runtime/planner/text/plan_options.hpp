@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "planner/group_sizes.hpp"
 #include "planner/price.hpp"
 #include "planner/request.hpp"
 #include "planner/text/cluster_facts.hpp"
@@ -30,6 +31,7 @@ struct PlanTexts {
   Text inter_call;
   Text world_call;
   Text world_algorithm;
+  Text group_sizes;
   Text micro_batch;
   Text accumulation;
   Text compute_time;
@@ -61,7 +63,8 @@ struct PlanOptions {
   ModelSpec model;
   uint32_t micro_batch = 1;  // samples per rank
   ClusterFacts facts;        // from arguments and a file
-  PlannerRequest request;    // world, links and memory are set where `measure` is not
+  GroupSizeList group_sizes;
+  PlannerRequest request;  // world, links and memory are set where `measure` is not
   std::optional<Prices> prices;
   bool measure = false;
   // Of a step; 0: not known.

@@ -8,6 +8,7 @@
 
 #include "base/quantity.hpp"
 #include "cli/paro/report.hpp"
+#include "planner/text/group_text.hpp"
 
 namespace paro::tool {
 namespace {
@@ -45,6 +46,25 @@ std::string sharing_text(const PlannerRequest& request) {
                            request.sharing_units == 1 ? "s" : "");
 }
 
+// Of the head, what follows the cluster.
+std::string tail_text(const Report& report) {
+  const PlanOptions& options = report.options;
+  const PlannerRequest& request = options.request;
+  std::string text =
+      fmt::format("\nstep     micro-batch {}, accumulation {}; computation {}\n",
+                  options.micro_batch,
+                  request.micro_batches,
+                  request.compute_s > 0 ? ho::seconds_text(request.compute_s) : "not given");
+  text += fmt::format("rank     {}; activations {}\n",
+                      request.memory_bytes > 0 ? ho::bytes_text(request.memory_bytes) + " of memory"
+                                               : "memory not given, everything counts as fitting",
+                      ho::bytes_text(request.activation_bytes));
+  for (const std::string& note : report.notes) {
+    text += "note     " + note + "\n";
+  }
+  return text + "\n";
+}
+
 // What the figures are for.
 std::string head_text(const Report& report) {
   const PlanOptions& options = report.options;
@@ -63,6 +83,10 @@ std::string head_text(const Report& report) {
                   request.bytes.gradient_sum > 0
                       ? fmt::format(", sums of gradients {}", request.bytes.gradient_sum)
                       : "");
+  if (!request.links.levels.empty()) {
+    text += "cluster  " + levels_text(request) + "\ngroups   " + groups_text(request);
+    return text + tail_text(report);
+  }
   text += fmt::format("cluster  {} nodes of {} ranks", world.group_count, world.group_size);
   if (world.group_size > 1) {
     text += fmt::format("; inside {} per rank", rate_text(request.links.intra_bytes_per_s));
@@ -73,18 +97,7 @@ std::string head_text(const Report& report) {
                         request.links.nics_per_group,
                         to_string(request.links.world));
   }
-  text += fmt::format("\nstep     micro-batch {}, accumulation {}; computation {}\n",
-                      options.micro_batch,
-                      request.micro_batches,
-                      request.compute_s > 0 ? ho::seconds_text(request.compute_s) : "not given");
-  text += fmt::format("rank     {}; activations {}\n",
-                      request.memory_bytes > 0 ? ho::bytes_text(request.memory_bytes) + " of memory"
-                                               : "memory not given, everything counts as fitting",
-                      ho::bytes_text(request.activation_bytes));
-  for (const std::string& note : report.notes) {
-    text += "note     " + note + "\n";
-  }
-  return text + "\n";
+  return text + tail_text(report);
 }
 
 class Table {
@@ -217,7 +230,7 @@ std::string table_text(const Report& report) {
   const auto named = [](const StrategyFigures* figures, const char* mark) {
     return figures == nullptr ? "none" : letters(figures->strategy) + " (" + mark + ")";
   };
-  return head_text(report) + Table(report).text() +
+  return head_text(report) + Table(report).text() + sizes_text(report) +
          fmt::format("\nrecommended: {}\nrunner-up:   {}\nwhy:         {}\n",
                      named(report.recommendation.recommended(), "*"),
                      named(report.recommendation.runner_up(), "+"),

@@ -40,7 +40,8 @@ size_t least_missing(const std::vector<SizedPlan>& plans) {
   return static_cast<size_t>(least - plans.begin());
 }
 
-size_t best_of(const std::vector<SizedPlan>& plans) {
+// Of equals the size of the request itself: a node's ranks.
+size_t best_of(const std::vector<SizedPlan>& plans, uint32_t own_size) {
   std::vector<StrategyFigures> best;
   std::vector<size_t> rows;
   std::vector<size_t> plan_of_row;
@@ -51,6 +52,9 @@ size_t best_of(const std::vector<SizedPlan>& plans) {
       plan_of_row.push_back(at);
     }
   }
+  std::stable_partition(rows.begin(), rows.end(), [&](size_t row) {
+    return plans[plan_of_row[row]].request.world.group_size == own_size;
+  });
   return rows.empty() ? least_missing(plans) : plan_of_row[in_order(rows, best).front()];
 }
 
@@ -83,7 +87,7 @@ ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request, const Grou
     HORING_ASSIGN(Recommendation recommendation, recommend(sized));
     result.plans.push_back({std::move(sized), std::move(recommendation)});
   }
-  result.chosen = best_of(result.plans);
+  result.chosen = best_of(result.plans, request.world.group_size);
   return result;
 }
 

@@ -98,6 +98,18 @@ TEST_CASE("two rates are levels where groups are no nodes, and a node's figures 
   CHECK(parameters_s(2) > 10 * parameters_s(1));
 }
 
+TEST_CASE("of sizes that are equally good the request's own is chosen") {
+  PlannerRequest request = seven_billion();
+  request.memory_bytes = 6e9;  // GGG alone fits, which has no group
+  request.micro_batches = 1;
+  const SizedPlans plans = plans_for(request, {false, {4, 8}});
+  for (const SizedPlan& plan : plans.plans) {
+    REQUIRE(plan.recommendation.recommended() != nullptr);
+    CHECK(letters(plan.recommendation.recommended()->strategy) == "GGG");
+  }
+  CHECK(plans.plans[plans.chosen].request.world.group_size == 8);
+}
+
 TEST_CASE("sizes that do not tile are told") {
   CHECK(
       has(recommend_sizes(pods(), {false, {12}}).status(),

@@ -7,14 +7,14 @@
 namespace paro {
 namespace {
 
-ho::cost::Cluster cluster_of(const WorldShape& world, const Links& links) {
+ho::cost::Cluster two_levels(const WorldShape& world, const Links& links) {
   ho::cost::Level group;
-  group.name = "group";
+  group.name = "node";
   group.size = world.group_size;
   group.rate = links.intra_bytes_per_s;
   group.latency_s = links.intra_latency_s;
   ho::cost::Level groups;
-  groups.name = "world";
+  groups.name = "cluster";
   groups.size = world.group_count;
   groups.rate = links.inter_bytes_per_s;
   groups.nics = links.nics_per_group;
@@ -36,21 +36,28 @@ ho::cost::Algorithm algorithm_of(WorldAlgorithm algorithm) {
 
 }  // namespace
 
+ho::cost::Cluster levels_of(const WorldShape& world, const Links& links) {
+  return links.levels.empty() ? two_levels(world, links) : links.levels;
+}
+
 CollectiveSeconds::Protocol CollectiveSeconds::protocol_of(ho::cost::Cluster cluster,
                                                            const WorldShape& world) {
   const ho::cost::Members all = ho::cost::all_ranks(cluster);
-  const auto group = ho::cost::inside_groups(cluster, world.group_size);
-  const auto rail = ho::cost::between_groups(cluster, world.group_size);
-  return {std::move(cluster), group.ok() ? *group : all, rail.ok() ? *rail : all, all};
+  const ho::cost::Members group = inside_groups(cluster, world.group_size).value();
+  const ho::cost::Members rail = between_groups(cluster, world.group_size).value();
+  return {std::move(cluster), group, rail, all};
 }
 
 CollectiveSeconds::CollectiveSeconds(const WorldShape& world, const Links& links)
-    : links_(links), by_rates_(protocol_of(cluster_of(world, links), world)) {
+    : links_(links), by_rates_(protocol_of(levels_of(world, links), world)) {
   for (const ho::cost::Cluster& cluster : links.protocols) {
     protocols_.push_back(protocol_of(cluster, world));
   }
   if (protocols_.empty()) {
     protocols_.push_back(by_rates_);
+  }
+  if (!links.levels.empty()) {  // they have what a collective takes to start
+    links_.intra_call_s = links_.inter_call_s = links_.world_call_s = 0;
   }
 }
 
@@ -81,7 +88,41 @@ double CollectiveSeconds::world(ho::Collective collective, double bytes) const {
 
 bool CollectiveSeconds::world_waits_inside() const {
   const auto work = work_of(by_rates_.cluster, by_rates_.all, call(ho::Collective::kAllGather, 1));
-  return slowest_level(by_rates_.cluster, by_rates_.all, work) == 0;
+  return by_rates_.rail.at(slowest_level(by_rates_.cluster, by_rates_.all, work)) == 1;
+}
+
+OutermostBytes::OutermostBytes(const WorldShape& world, const Links& links)
+    : algorithm_(links.world),
+      cluster_(levels_of(world, links)),
+      outermost_(cluster_.size() - 1),
+      group_(inside_groups(cluster_, world.group_size).value()),
+      rail_(between_groups(cluster_, world.group_size).value()) {
+  while (outermost_ > 0 && cluster_[outermost_].size == 1) {
+    --outermost_;
+  }
+}
+
+double OutermostBytes::over(const ho::cost::Members& members,
+                            ho::Collective collective,
+                            double bytes) const {
+  double at_once = 1;  // in each unit
+  for (size_t at = 0; at < outermost_; ++at) {
+    at_once *= double{1} * cluster_[at].size / members.at(at);
+  }
+  const auto work = work_of(cluster_, members, {collective, algorithm_of(algorithm_), bytes});
+  return at_once * work.levels.at(outermost_).bytes;
+}
+
+double OutermostBytes::intra(ho::Collective collective, double bytes) const {
+  return over(group_, collective, bytes);
+}
+
+double OutermostBytes::inter(ho::Collective collective, double bytes) const {
+  return over(rail_, collective, bytes);
+}
+
+double OutermostBytes::world(ho::Collective collective, double bytes) const {
+  return over(ho::cost::all_ranks(cluster_), collective, bytes);
 }
 
 }  // namespace paro

@@ -1,4 +1,5 @@
-// Seconds of one collective, by the links it uses: groups as two levels of src/cost. Pure.
+// Seconds of one collective, by the links it uses: levels of src/cost, of which two rates are the
+// short form: inside groups, and between them. Pure.
 //
 // Three kinds: intra is a group's own, over its links at B' per rank; inter joins the ranks that
 // own the same part in every group, m of them at once over the group's k NICs of B each; world
@@ -34,14 +35,21 @@ struct Links {
   // Of each step.
   double intra_latency_s = 0;
   double inter_latency_s = 0;
-  // The same cluster, once for each protocol that collectives have, instead of the rates and
-  // latencies above: a collective takes the seconds of the fastest. The rates still say which links
-  // it is slow on. Groups tile every one of them.
-  std::vector<ho::cost::Cluster> protocols{};
+  // In place of the rates, NICs, latencies and calls above. The ranks of the innermost one are what
+  // HO-Ring has as a group; the planner's groups may be of any size that tiles them.
+  ho::cost::Cluster levels = {};
+  // The same cluster, once for each protocol that collectives have, instead of all of the
+  // above: a collective takes the seconds of the fastest. Rates or levels still say which links it
+  // is slow on. Groups tile every one of them.
+  std::vector<ho::cost::Cluster> protocols = {};
 };
+
+// The levels, or their short form as two of them.
+[[nodiscard]] ho::cost::Cluster levels_of(const WorldShape& world, const Links& links);
 
 class CollectiveSeconds {
  public:
+  // Where there are levels, they hold the world's ranks and its groups tile them.
   CollectiveSeconds(const WorldShape& world, const Links& links);
 
   // `bytes` in all, of all ranks that take part.
@@ -49,7 +57,7 @@ class CollectiveSeconds {
   // `bytes`: of one rank's part, in all groups the same part.
   [[nodiscard]] double inter(ho::Collective collective, double bytes) const;
   [[nodiscard]] double world(ho::Collective collective, double bytes) const;
-  // Whether a collective over all ranks is slower inside groups than between them.
+  // Whether a collective over all ranks is slower on levels inside groups than on the others.
   [[nodiscard]] bool world_waits_inside() const;
 
  private:
@@ -67,6 +75,29 @@ class CollectiveSeconds {
   Links links_;
   Protocol by_rates_;
   std::vector<Protocol> protocols_;
+};
+
+// Bytes that leave each unit which the outermost level joins, of all collectives of a kind that run
+// at once.
+class OutermostBytes {
+ public:
+  OutermostBytes(const WorldShape& world, const Links& links);
+
+  // As CollectiveSeconds has them.
+  [[nodiscard]] double intra(ho::Collective collective, double bytes) const;
+  [[nodiscard]] double inter(ho::Collective collective, double bytes) const;
+  [[nodiscard]] double world(ho::Collective collective, double bytes) const;
+
+ private:
+  [[nodiscard]] double over(const ho::cost::Members& members,
+                            ho::Collective collective,
+                            double bytes) const;
+
+  WorldAlgorithm algorithm_;
+  ho::cost::Cluster cluster_;
+  size_t outermost_;  // that joins several
+  ho::cost::Members group_;
+  ho::cost::Members rail_;
 };
 
 }  // namespace paro

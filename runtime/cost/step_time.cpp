@@ -8,6 +8,8 @@ namespace {
 
 using ho::Collective;
 
+// Seconds, or bytes somewhere: what a collective has of it is `Collectives`' to say.
+template <typename Collectives>
 class Terms {
  public:
   Terms(const WorldShape& world, const Links& links, double pieces)
@@ -67,18 +69,14 @@ class Terms {
 
   double group_size_;
   double pieces_;
-  CollectiveSeconds seconds_;
+  Collectives seconds_;
 };
 
-}  // namespace
-
-StepSeconds step_seconds(const Strategy& strategy,
-                         const ModelSize& model,
-                         const BytesPerParameter& bytes,
-                         const WorldShape& world,
-                         const Links& links,
-                         double pieces) {
-  const Terms terms(world, links, pieces);
+template <typename Collectives>
+StepSeconds step_terms(const Strategy& strategy,
+                       const ModelSize& model,
+                       const BytesPerParameter& bytes,
+                       const Terms<Collectives>& terms) {
   const double gathered = bytes.parameter * (model.parameters + model.shared);
   const double reduced = bytes.gradient * (model.trainable + model.shared_trainable);
   const double gradients = bytes.gradient * model.trainable;
@@ -89,6 +87,25 @@ StepSeconds step_seconds(const Strategy& strategy,
   seconds.sync_p =
       terms.sync_p(strategy.optimizer, strategy.parameters, bytes.parameter * model.trainable);
   return seconds;
+}
+
+}  // namespace
+
+StepSeconds step_seconds(const Strategy& strategy,
+                         const ModelSize& model,
+                         const BytesPerParameter& bytes,
+                         const WorldShape& world,
+                         const Links& links,
+                         double pieces) {
+  return step_terms(strategy, model, bytes, Terms<CollectiveSeconds>(world, links, pieces));
+}
+
+StepSeconds outermost_bytes(const Strategy& strategy,
+                            const ModelSize& model,
+                            const BytesPerParameter& bytes,
+                            const WorldShape& world,
+                            const Links& links) {
+  return step_terms(strategy, model, bytes, Terms<OutermostBytes>(world, links, 1));
 }
 
 double paper_step_seconds(double communication_s, double computation_s) {

@@ -36,6 +36,13 @@ struct StepSeconds {
                                        const Links& links,
                                        double pieces = 1);
 
+// Of the same terms, the bytes over the outermost level.
+[[nodiscard]] StepSeconds outermost_bytes(const Strategy& strategy,
+                                          const ModelSize& model,
+                                          const BytesPerParameter& bytes,
+                                          const WorldShape& world,
+                                          const Links& links);
+
 // The paper's T: the longer of communication and computation.
 [[nodiscard]] double paper_step_seconds(double communication_s, double computation_s);
 // The paper's throughput indicator: log(1 / T).

@@ -177,6 +177,11 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
 }  // namespace
 
 ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
+  if (!request.links.levels.empty() && !job.sizes.alone()) {
+    return ho::invalid(
+        "--tp, --pp, --cp or --ep beside a cluster of levels: takes its short form, --nodes and "
+        "--ranks-per-node");
+  }
   const WorldShape nodes = request.world;
   const Precision precision = job.precision.value_or(usual_precision(job));
   const double sequence = sequence_of(job, request);

@@ -44,8 +44,9 @@ ho::Status check(const PlannerRequest& request) {
   const WorldShape& world = request.world;
   const Links& links = request.links;
   // Links that no collective uses may have any rate.
-  const double least_intra = world.group_size > 1 ? 1 : 0;
-  const double least_inter = world.group_count > 1 ? 1 : 0;
+  const bool short_form = links.levels.empty();
+  const double least_intra = short_form && world.group_size > 1 ? 1 : 0;
+  const double least_inter = short_form && world.group_count > 1 ? 1 : 0;
   const ModelSize& model = request.model;
   const double sharing = request.sharing_units;
   const std::array quantities{
@@ -99,9 +100,13 @@ ho::Status check(const PlannerRequest& request) {
   for (const Quantity& quantity : quantities) {
     HORING_TRY(within(quantity));
   }
+  if (!short_form) {
+    HORING_TRY(ho::cost::check(links.levels, world.ranks()));
+    HORING_TRY(inside_groups(links.levels, world.group_size).status());
+  }
   for (const ho::cost::Cluster& cluster : links.protocols) {
     HORING_TRY(ho::cost::check(cluster, world.ranks()));
-    HORING_TRY(ho::cost::between_groups(cluster, world.group_size).status());
+    HORING_TRY(between_groups(cluster, world.group_size).status());
   }
   return {};
 }

@@ -175,4 +175,18 @@ Result<Members> between_groups(const Cluster& cluster, uint64_t group_size) {
   return members;
 }
 
+std::vector<uint64_t> group_sizes(const Cluster& cluster) {
+  std::vector<uint64_t> sizes;
+  uint64_t below = 1;
+  for (const Level& level : cluster) {
+    for (uint64_t units = 1; units < level.size; ++units) {
+      if (level.size % units == 0 && below * units > 1) {
+        sizes.push_back(below * units);
+      }
+    }
+    below *= level.size;
+  }
+  return sizes;
+}
+
 }  // namespace ho::cost

@@ -76,4 +76,7 @@ using Members = std::array<uint32_t, kMaxLevels>;  // 1 beyond the cluster's lev
 [[nodiscard]] Result<Members> inside_groups(const Cluster& cluster, uint64_t group_size);
 [[nodiscard]] Result<Members> between_groups(const Cluster& cluster, uint64_t group_size);
 
+// Sizes that tile the levels, between one rank and all, in ascending order.
+[[nodiscard]] std::vector<uint64_t> group_sizes(const Cluster& cluster);
+
 }  // namespace ho::cost

@@ -6,7 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "planner/text/json_object.hpp"
+#include "cost/text/json_object.hpp"
+#include "planner/text/group_text.hpp"
 
 namespace paro {
 namespace {
@@ -126,6 +127,34 @@ Json name_json(const StrategyFigures* figures) {
   return figures == nullptr ? Json() : Json(letters(figures->strategy));
 }
 
+// Of the chosen size, and of all that were compared.
+void add_groups(const Report& report, Json& json) {
+  const PlannerRequest& request = report.options.request;
+  json["group_size"] = request.world.group_size;
+  json["groups"] = groups_text(request);
+  json["levels"] = Json::array();
+  for (const ho::cost::Level& level : request.links.levels) {
+    json["levels"].push_back({{"name", level.name},
+                              {"size", level.size},
+                              {"bytes_per_s", level.rate},
+                              {"nics", level.nics},
+                              {"oversubscription", level.oversubscription},
+                              {"latency_s", level.latency_s},
+                              {"start_s", level.start_s}});
+  }
+  json["group_sizes"] = Json::array();
+  for (const SizedPlan& plan : report.sizes.plans) {
+    const StrategyFigures* const best = plan.recommendation.recommended();
+    Json row = {{"group_size", plan.request.world.group_size},
+                {"groups", groups_text(plan.request)},
+                {"recommended", name_json(best)}};
+    row["step_s"] = best == nullptr ? Json() : Json(best->time.step_s);
+    row["memory_bytes"] = best == nullptr ? Json() : Json(best->memory.total());
+    row["spine_bytes"] = best == nullptr ? Json() : Json(spine_bytes(*best, plan.request));
+    json["group_sizes"].push_back(std::move(row));
+  }
+}
+
 constexpr std::string_view kNoOverlap = "no_overlap";
 
 // "micro_batch" of "micro-batch".
@@ -147,7 +176,7 @@ ho::Status set(PlanTexts& texts, const std::string& key, const nlohmann::json& v
   if (key == kNoOverlap) {
     if (!value.is_boolean()) {
       return ho::invalid(
-          fmt::format("paro_plan: \"{}\" {}: takes true or false", key, to_string(value)));
+          fmt::format("paro_plan: \"{}\" {}: takes true or false", key, ho::value_text(value)));
     }
     texts.no_overlap = value.get<bool>();
     return {};
@@ -157,17 +186,28 @@ ho::Status set(PlanTexts& texts, const std::string& key, const nlohmann::json& v
       options.begin(), options.end(), [&](const PlanOption& each) { return key_of(each) == key; });
   if (option == options.end()) {
     return ho::invalid(fmt::format(
-        "paro_plan: {} is not known; takes {}", to_string(nlohmann::json(key)), all_keys()));
+        "paro_plan: {} is not known; takes {}", ho::value_text(nlohmann::json(key)), all_keys()));
   }
   if (!value.is_string() && !value.is_number()) {
     return ho::invalid(
-        fmt::format("paro_plan: \"{}\" {}: takes a text or a number", key, to_string(value)));
+        fmt::format("paro_plan: \"{}\" {}: takes a text or a number", key, ho::value_text(value)));
   }
   texts.*(option->text) = value.is_string() ? value.get<std::string>() : value.dump();
   return {};
 }
 
 }  // namespace
+
+ho::Result<Report> report_of(PlanOptions options, std::vector<std::string> notes) {
+  HORING_ASSIGN(SizedPlans sizes, recommend_sizes(options.request, options.group_sizes));
+  const SizedPlan& chosen = sizes.plans[sizes.chosen];
+  options.request = chosen.request;
+  Report report{std::move(options), chosen.recommendation, std::move(notes)};
+  if (sizes.plans.size() > 1) {
+    report.sizes = std::move(sizes);
+  }
+  return report;
+}
 
 std::string known_as_text(const Strategy& strategy) {
   std::string text;
@@ -193,19 +233,20 @@ std::string json_text(const Report& report) {
   json["notes"] = report.notes;
   json["parallelism"] = parallelism_json(report.options);
   json["assumed"] = report.options.request.assumed;
+  add_groups(report, json);
   // The path of a model may have bytes that are no UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 ho::Result<std::string> answer_to(std::string_view request) {
-  HORING_ASSIGN(const nlohmann::json json, parse_object(request, "paro_plan", all_keys()));
+  HORING_ASSIGN(const nlohmann::json json, ho::parse_object(request, "paro_plan", all_keys()));
   PlanTexts texts;
   for (const auto& [key, value] : json.items()) {
     HORING_TRY(set(texts, key, value));
   }
   HORING_ASSIGN(PlanOptions options, understand(texts));
-  HORING_ASSIGN(Recommendation recommendation, recommend(options.request));
-  return json_text({std::move(options), std::move(recommendation), {}});
+  HORING_ASSIGN(const Report report, report_of(std::move(options), {}));
+  return json_text(report);
 }
 
 }  // namespace paro

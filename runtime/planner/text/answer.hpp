@@ -15,7 +15,12 @@ struct Report {
   PlanOptions options;  // complete
   Recommendation recommendation;
   std::vector<std::string> notes;  // on the source of the figures
+  SizedPlans sizes = {};           // where several were compared
 };
+
+// Recommends for the group sizes that the options ask for. The options' request becomes that of the
+// chosen one.
+[[nodiscard]] ho::Result<Report> report_of(PlanOptions options, std::vector<std::string> notes);
 
 // "ZeRO-3, FSDP"; may be empty.
 [[nodiscard]] std::string known_as_text(const Strategy& strategy);

@@ -2,47 +2,23 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <limits>
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/quantity.hpp"
 #include "base/text_file.hpp"
-#include "planner/text/json_object.hpp"
+#include "cost/text/json_object.hpp"
+#include "cost/text/levels_file.hpp"
 
 namespace paro {
 namespace {
 
-constexpr std::string_view kKeys = "nodes, ranks_per_node, memory, intra, inter, nics";
-constexpr size_t kMaxFileBytes = size_t{1} << 20U;
-
-// Rates and sizes are texts with a unit; a bare number could mean anything.
-ho::Result<double> quantity(const std::string& what,
-                            const nlohmann::json& value,
-                            ho::Result<double> (*parse)(std::string_view, std::string_view),
-                            std::string_view example) {
-  if (!value.is_string()) {
-    return ho::invalid(
-        fmt::format("{} {}: takes a text with a unit, as \"{}\"", what, to_string(value), example));
-  }
-  return parse(what, value.get<std::string>());
-}
-
-ho::Result<uint32_t> whole(const std::string& what, const nlohmann::json& value) {
-  const bool is_whole = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
-                        value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
-  if (!is_whole) {
-    return ho::invalid(
-        fmt::format("{} {}: takes a whole number from 1 on", what, to_string(value)));
-  }
-  return value.get<uint32_t>();
-}
-
-ho::Result<double> positive(const std::string& what, const nlohmann::json& value) {
-  if (!value.is_number() || !(value.get<double>() > 0)) {
-    return ho::invalid(fmt::format("{} {}: takes a number above 0", what, to_string(value)));
-  }
-  return value.get<double>();
-}
+constexpr std::string_view kKeys =
+    "nodes, ranks_per_node, memory, intra, inter, nics, intra_call, inter_call, world_call, or "
+    "levels";
 
 ho::Status set(ClusterFacts& facts,
                const std::string& key,
@@ -50,19 +26,27 @@ ho::Status set(ClusterFacts& facts,
                std::string_view name) {
   const std::string what = fmt::format("{}: \"{}\"", name, key);
   if (key == "nodes") {
-    HORING_ASSIGN(facts.nodes, whole(what, value));
+    HORING_ASSIGN(facts.nodes, ho::whole_of(what, value));
   } else if (key == "ranks_per_node") {
-    HORING_ASSIGN(facts.ranks_per_node, whole(what, value));
+    HORING_ASSIGN(facts.ranks_per_node, ho::whole_of(what, value));
   } else if (key == "memory") {
-    HORING_ASSIGN(facts.memory_bytes, quantity(what, value, ho::parse_size, "80GB"));
+    HORING_ASSIGN(facts.memory_bytes, ho::quantity_of(what, value, ho::parse_size, "80GB"));
   } else if (key == "intra") {
-    HORING_ASSIGN(facts.intra_bytes_per_s, quantity(what, value, ho::parse_rate, "2000Gbit"));
+    HORING_ASSIGN(facts.intra_bytes_per_s,
+                  ho::quantity_of(what, value, ho::parse_rate, "2000Gbit"));
   } else if (key == "inter") {
-    HORING_ASSIGN(facts.inter_bytes_per_s, quantity(what, value, ho::parse_rate, "80Gbit"));
+    HORING_ASSIGN(facts.inter_bytes_per_s, ho::quantity_of(what, value, ho::parse_rate, "80Gbit"));
   } else if (key == "nics") {
-    HORING_ASSIGN(facts.nics, positive(what, value));
+    HORING_ASSIGN(facts.nics, ho::positive_of(what, value));
+  } else if (key == "intra_call") {
+    HORING_ASSIGN(facts.intra_call_s, ho::quantity_of(what, value, ho::parse_time, "20us"));
+  } else if (key == "inter_call") {
+    HORING_ASSIGN(facts.inter_call_s, ho::quantity_of(what, value, ho::parse_time, "100us"));
+  } else if (key == "world_call") {
+    HORING_ASSIGN(facts.world_call_s, ho::quantity_of(what, value, ho::parse_time, "100us"));
   } else {
-    return ho::invalid(fmt::format("{}: {} is not known; takes {}", name, to_string(key), kKeys));
+    return ho::invalid(fmt::format(
+        "{}: {} is not known; takes {}", name, ho::value_text(nlohmann::json(key)), kKeys));
   }
   return {};
 }
@@ -75,8 +59,14 @@ ho::Status missing(std::string_view option, std::string_view meaning, std::strin
 }  // namespace
 
 ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view name) {
-  HORING_ASSIGN(const nlohmann::json json, parse_object(text, name, kKeys));
+  HORING_ASSIGN(const nlohmann::json json, ho::parse_object(text, name, kKeys));
   ClusterFacts facts;
+  if (json.contains("levels")) {
+    HORING_ASSIGN(const ho::cost::LevelsFile file, ho::cost::levels_of(json, name));
+    facts.levels = file.levels;
+    facts.memory_bytes = file.memory_bytes;
+    return facts;
+  }
   for (const auto& [key, value] : json.items()) {
     HORING_TRY(set(facts, key, value, name));
   }
@@ -84,7 +74,7 @@ ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view n
 }
 
 ho::Result<ClusterFacts> read_cluster_file(const std::string& path) {
-  const auto text = ho::read_text_file(path, kMaxFileBytes);
+  const auto text = ho::read_text_file(path, ho::cost::kMaxLevelsFileBytes);
   if (!text.ok()) {
     return ho::invalid(fmt::format("--cluster {}: cannot be read ({}); takes a JSON object with {}",
                                    path,
@@ -101,10 +91,67 @@ ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker) {
           either(stronger.memory_bytes, weaker.memory_bytes),
           either(stronger.intra_bytes_per_s, weaker.intra_bytes_per_s),
           either(stronger.inter_bytes_per_s, weaker.inter_bytes_per_s),
-          either(stronger.nics, weaker.nics)};
+          either(stronger.nics, weaker.nics),
+          either(stronger.intra_call_s, weaker.intra_call_s),
+          either(stronger.inter_call_s, weaker.inter_call_s),
+          either(stronger.world_call_s, weaker.world_call_s),
+          stronger.levels.empty() ? weaker.levels : stronger.levels};
 }
 
+namespace {
+
+ho::Status check_memory(const ClusterFacts& facts) {
+  return facts.memory_bytes && *facts.memory_bytes == 0
+             ? ho::invalid(
+                   "a memory of 0: takes the bytes of a rank; leave it out where it is not known")
+             : ho::Status();
+}
+
+// Options of the short form say nothing of levels.
+ho::Status refuse_short_form(const ClusterFacts& facts) {
+  const std::array<std::pair<const char*, bool>, 8> given{
+      {{"--nodes", facts.nodes.has_value()},
+       {"--ranks-per-node", facts.ranks_per_node.has_value()},
+       {"--intra", facts.intra_bytes_per_s.has_value()},
+       {"--inter", facts.inter_bytes_per_s.has_value()},
+       {"--nics", facts.nics.has_value()},
+       {"--intra-call", facts.intra_call_s.has_value()},
+       {"--inter-call", facts.inter_call_s.has_value()},
+       {"--world-call", facts.world_call_s.has_value()}}};
+  for (const auto& [option, reported] : given) {
+    if (reported) {
+      return ho::invalid(fmt::format(
+          "{} beside a cluster of levels: change the level in the file instead", option));
+    }
+  }
+  return {};
+}
+
+ho::Status apply_levels(const ClusterFacts& facts, PlannerRequest& request) {
+  HORING_TRY(refuse_short_form(facts));
+  HORING_TRY(check_memory(facts));
+  const ho::cost::Cluster& levels = facts.levels;
+  Links& links = request.links;
+  links.levels = levels;
+  request.memory_bytes = facts.memory_bytes.value_or(0);
+  const auto ranks = static_cast<uint32_t>(rank_count(levels));  // check() has a limit
+  request.world = {ranks / levels.front().size, levels.front().size};
+  // What the innermost two have, for what asks no further.
+  const auto finite = [](double rate) { return std::isfinite(rate) ? rate : 0; };
+  links.intra_bytes_per_s = finite(levels.front().rate);
+  if (levels.size() > 1) {
+    links.inter_bytes_per_s = finite(levels[1].rate);
+    links.nics_per_group = levels[1].nics;
+  }
+  return {};
+}
+
+}  // namespace
+
 ho::Status apply(const ClusterFacts& facts, PlannerRequest& request) {
+  if (!facts.levels.empty()) {
+    return apply_levels(facts, request);
+  }
   if (!facts.nodes) {
     return missing("--nodes", "how many nodes (groups of ranks) there are", "4");
   }
@@ -117,14 +164,16 @@ ho::Status apply(const ClusterFacts& facts, PlannerRequest& request) {
   if (*facts.nodes > 1 && !facts.inter_bytes_per_s) {
     return missing("--inter", "the rate of a NIC between nodes", "80Gbit");
   }
-  if (facts.memory_bytes && *facts.memory_bytes == 0) {
-    return ho::invalid(
-        "a memory of 0: takes the bytes of a rank; leave it out where it is not known");
-  }
+  HORING_TRY(check_memory(facts));
   request.world = {*facts.nodes, *facts.ranks_per_node};
   request.links.intra_bytes_per_s = facts.intra_bytes_per_s.value_or(0);
   request.links.inter_bytes_per_s = facts.inter_bytes_per_s.value_or(0);
   request.links.nics_per_group = facts.nics.value_or(1);
+  request.links.intra_call_s = facts.intra_call_s.value_or(0);
+  request.links.inter_call_s = facts.inter_call_s.value_or(0);
+  // It does both.
+  request.links.world_call_s =
+      facts.world_call_s.value_or(std::max(request.links.intra_call_s, request.links.inter_call_s));
   request.memory_bytes = facts.memory_bytes.value_or(0);
   return {};
 }

@@ -1,7 +1,8 @@
 // What is known of a cluster: from arguments or from a file. Pure, but for reading the file.
 //
 // A file is a JSON object: {"nodes": 4, "ranks_per_node": 8, "memory": "80GB", "intra": "2000Gbit",
-// "inter": "80Gbit", "nics": 1}. What is left out may be given as arguments.
+// "inter": "80Gbit", "nics": 1}, with the calls' times where they are known. What is left out may
+// be given as arguments. Or it has levels (cost/text/levels_file.hpp), of which these are two.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,11 @@ struct ClusterFacts {
   std::optional<double> intra_bytes_per_s;  // per rank
   std::optional<double> inter_bytes_per_s;  // per NIC
   std::optional<double> nics;               // per node
+  // What a collective takes beside its bytes.
+  std::optional<double> intra_call_s;
+  std::optional<double> inter_call_s;
+  std::optional<double> world_call_s;
+  ho::cost::Cluster levels;  // where there are some, nothing but the memory stands beside them
 };
 
 // `name` stands for the file in errors.
@@ -30,8 +36,9 @@ struct ClusterFacts {
 // What `stronger` has, and `weaker` where it has nothing.
 [[nodiscard]] ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker);
 
-// Writes world, links (but not their algorithm) and memory of the request, or names the option that
-// is missing. Rates of links that such a cluster has not need not be known.
+// Writes world (of groups as large as the innermost level), links (but not their algorithm) and
+// memory of the request, or names the option that is missing. Rates of links that such a cluster
+// has not need not be known.
 [[nodiscard]] ho::Status apply(const ClusterFacts& facts, PlannerRequest& request);
 
 }  // namespace paro

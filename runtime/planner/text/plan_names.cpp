@@ -230,9 +230,6 @@ ho::Status take_gpu_effects(const PlanTexts& texts, PlanOptions& options) {
   }
   if (!texts.world_algorithm) {
     options.nccl_network = network_of(texts);
-    request.assumed.push_back(
-        fmt::format("NCCL's rings, over {} between nodes: give --world-algorithm for others",
-                    *options.nccl_network));
   }
   return {};
 }
@@ -243,6 +240,13 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   }
   Links& links = request.links;
   links.world = WorldAlgorithm::kMultiRing;
+  if (!links.levels.empty()) {  // they are what collectives have been measured to take
+    request.assumed.emplace_back("NCCL's rings: give --world-algorithm for others");
+    return {};
+  }
+  request.assumed.push_back(
+      fmt::format("NCCL's rings, over {} between nodes: give --world-algorithm for others",
+                  *options.nccl_network));
   const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.
   HORING_ASSIGN(links.protocols,

@@ -90,8 +90,9 @@ constexpr std::array kOptions{
                "FILE",
                &PlanTexts::cluster,
                "JSON: {\"nodes\": 4, \"ranks_per_node\": 8, \"memory\": \"80GB\", "
-               "\"intra\": \"2000Gbit\", \"inter\": \"80Gbit\", \"nics\": 1}; the options "
-               "below override it"},
+               "\"intra\": \"2000Gbit\", \"inter\": \"80Gbit\", \"nics\": 1}, which the options "
+               "below override; or {\"levels\": [..]}, from a node's links to a spine's, as horing "
+               "doctor --write measures them"},
     PlanOption{kCluster,
                "nodes",
                "N",
@@ -133,6 +134,12 @@ constexpr std::array kOptions{
                "how collectives over all ranks run: ring (flat, on one NIC), multi_ring "
                "(flat, one for each NIC) or ho_ring (on all NICs) [NCCL's where a GPU is known, "
                "else ho_ring]"},
+    PlanOption{kCluster,
+               "group-sizes",
+               "SIZES",
+               &PlanTexts::group_sizes,
+               "ranks of a group, scope I of the strategies, to compare and choose from: "
+               "4,8,16, or all that tile the cluster [a node's ranks]"},
     PlanOption{kNames, "gpu", "NAME", &PlanTexts::gpu, "h100, a100-40: memory, links, peak rates"},
     PlanOption{kNames,
                "instance",
@@ -281,6 +288,22 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   return take(texts.prefetch, "--prefetch", request.prefetch, ho::parse_whole, 0U);
 }
 
+ho::Status take_group_sizes(const PlanTexts::Text& text, GroupSizeList& list) {
+  if (!text || *text == "all") {
+    list.all = text.has_value();
+    return {};
+  }
+  for (size_t begin = 0; begin != std::string::npos;) {
+    const size_t comma = text->find(',', begin);
+    HORING_ASSIGN(
+        const uint32_t size,
+        ho::parse_whole("--group-sizes", std::string_view(*text).substr(begin, comma - begin), 1U));
+    list.sizes.push_back(size);
+    begin = comma == std::string::npos ? comma : comma + 1;
+  }
+  return {};
+}
+
 ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   ClusterFacts& facts = options.facts;
   HORING_TRY(take(texts.nodes, "--nodes", facts.nodes, ho::parse_whole, 1U));
@@ -290,12 +313,11 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take(texts.intra, "--intra", facts.intra_bytes_per_s, ho::parse_rate));
   HORING_TRY(take(texts.inter, "--inter", facts.inter_bytes_per_s, ho::parse_rate));
   HORING_TRY(take(texts.nics, "--nics", facts.nics, ho::parse_number));
-  Links& links = options.request.links;
-  HORING_TRY(take(texts.intra_call, "--intra-call", links.intra_call_s, ho::parse_time));
-  HORING_TRY(take(texts.inter_call, "--inter-call", links.inter_call_s, ho::parse_time));
-  links.world_call_s = std::max(links.intra_call_s, links.inter_call_s);  // it does both
-  HORING_TRY(take(texts.world_call, "--world-call", links.world_call_s, ho::parse_time));
-  HORING_TRY(take_algorithm(texts.world_algorithm, links.world));
+  HORING_TRY(take(texts.intra_call, "--intra-call", facts.intra_call_s, ho::parse_time));
+  HORING_TRY(take(texts.inter_call, "--inter-call", facts.inter_call_s, ho::parse_time));
+  HORING_TRY(take(texts.world_call, "--world-call", facts.world_call_s, ho::parse_time));
+  HORING_TRY(take_algorithm(texts.world_algorithm, options.request.links.world));
+  HORING_TRY(take_group_sizes(texts.group_sizes, options.group_sizes));
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||

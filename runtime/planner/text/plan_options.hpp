@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "planner/group_sizes.hpp"
 #include "planner/job.hpp"
 #include "planner/price.hpp"
 #include "planner/request.hpp"
@@ -31,6 +32,7 @@ struct PlanTexts {
   Text inter_call;
   Text world_call;
   Text world_algorithm;
+  Text group_sizes;
   Text micro_batch;
   Text accumulation;
   Text compute_time;
@@ -76,6 +78,7 @@ struct PlanOptions {
   ModelSpec model;
   uint32_t micro_batch = 1;  // samples per rank
   ClusterFacts facts;        // from arguments and a file
+  GroupSizeList group_sizes;
   PlannerRequest request;    // world, links and memory are set where `measure` is not
   std::optional<Job> job;    // by names; complete() puts it into the request
   JobSteps steps;            // what came of it

@@ -17,7 +17,9 @@
 #include "bootstrap/rendezvous/rendezvous.hpp"
 #include "cli/host/doctor_gpus.hpp"
 #include "cli/host/gather_all.hpp"
+#include "cli/host/measured_levels.hpp"
 #include "cli/subcommands/option_error.hpp"
+#include "cli/subcommands/output_file.hpp"
 #include "cli/subcommands/table.hpp"
 #include "comm/communicator.hpp"
 #include "comm/link_rates.hpp"
@@ -188,7 +190,28 @@ void print_json(const Communicator& communicator,
   std::printf("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
-Result<bool> examine(bool json) {
+// What `paro plan --cluster` reads.
+Status write_levels(const Communicator& communicator,
+                    const std::vector<Row>& rows,
+                    const std::string& path) {
+  const GroupMap& map = communicator.map();
+  std::vector<uint32_t> sizes;
+  for (uint32_t group = 0; group < map.group_count(); ++group) {
+    sizes.push_back(map.group_size(GroupIndex(group)));
+  }
+  std::vector<MeasuredLink> links;
+  for (const Row& row : rows) {
+    links.push_back({row.rail >= 0, row.bytes_per_second, row.round_trip_ns});
+  }
+  auto levels = measured_levels(sizes, map.rail_count(), links);
+  if (!levels.ok()) {
+    return Status(levels.status().code(), "--write " + path + ": " + levels.status().message());
+  }
+  const bool written = write_file("horing doctor", "--write", path, cost::levels_text(*levels));
+  return written ? Status() : Status(StatusCode::kSystem, "--write " + path + ": not written");
+}
+
+Result<bool> examine(bool json, const std::string& levels_path) {
   CommunicatorConfig config;
   HORING_ASSIGN(config.rendezvous, rendezvous_from_environment());
   HORING_ASSIGN(config.key, JobKey::from_environment());
@@ -203,6 +226,9 @@ Result<bool> examine(bool json) {
   }
   if (communicator->rank().value() == 0) {
     (json ? print_json : print_table)(*communicator, rows, gpus, diagnosis);
+    if (!levels_path.empty()) {
+      HORING_TRY(write_levels(*communicator, rows, levels_path));
+    }
   }
   return diagnosis.healthy;
 }
@@ -221,12 +247,20 @@ int doctor_command(int argc, const char* const* argv) {
       "horing doctor"};
   bool json = false;
   app.add_flag("--json", json, "print JSON");
+  std::string levels_path;
+  app.add_option("--write",
+                 levels_path,
+                 "write the cluster that was measured as levels, for paro plan --cluster")
+      ->type_name("FILE");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return exit_after(app, error);
   }
-  const Result<bool> healthy = examine(json);
+  if (first_rank() && !can_write_file("horing doctor", "--write", levels_path)) {
+    return kUsageError;
+  }
+  const Result<bool> healthy = examine(json, levels_path);
   if (!healthy.ok()) {
     std::fprintf(stderr, "result: %s\n", message_text(healthy.status().to_string()).c_str());
     return 1;

@@ -20,14 +20,11 @@ int fail(const ho::Status& status) {
 }
 
 int show(PlanArguments arguments, std::vector<std::string> notes) {
-  auto recommendation = recommend(arguments.plan.request);
-  if (!recommendation.ok()) {
-    return fail(recommendation.status());
+  const auto report = report_of(std::move(arguments.plan), std::move(notes));
+  if (!report.ok()) {
+    return fail(report.status());
   }
-  const bool json = arguments.json;
-  const Report report{
-      std::move(arguments.plan), std::move(recommendation).value(), std::move(notes)};
-  std::fputs((json ? json_text(report) : table_text(report)).c_str(), stdout);
+  std::fputs((arguments.json ? json_text(*report) : table_text(*report)).c_str(), stdout);
   return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/quantity.hpp"
 #include "cli/paro/report.hpp"
+#include "planner/text/group_text.hpp"
 
 namespace paro::tool {
 namespace {
@@ -78,6 +79,28 @@ std::string parallelism_text(const PlanOptions& options) {
   return text + fmt::format("; bubble {:.3g} %\n", options.steps.bubble * 100);
 }
 
+// Of the head, what follows the cluster.
+std::string tail_text(const Report& report) {
+  const PlanOptions& options = report.options;
+  const PlannerRequest& request = options.request;
+  std::string text =
+      fmt::format("\nstep     {}; computation {}\n",
+                  batch_text(options),
+                  request.compute_s > 0 ? ho::seconds_text(request.compute_s) : "not given");
+  text += fmt::format("rank     {}; activations {}\n",
+                      request.memory_bytes > 0 ? ho::bytes_text(request.memory_bytes) + " of memory"
+                                               : "memory not given, everything counts as fitting",
+                      ho::bytes_text(request.activation_bytes));
+  text += parallelism_text(options);
+  for (const std::string& note : report.notes) {
+    text += "note     " + note + "\n";
+  }
+  for (const std::string& assumed : request.assumed) {
+    text += "assumed  " + assumed + "\n";
+  }
+  return text + "\n";
+}
+
 // What the figures are for.
 std::string head_text(const Report& report) {
   const PlanOptions& options = report.options;
@@ -96,6 +119,10 @@ std::string head_text(const Report& report) {
                   request.bytes.gradient_sum > 0
                       ? fmt::format(", sums of gradients {}", request.bytes.gradient_sum)
                       : "");
+  if (!request.links.levels.empty()) {
+    text += "cluster  " + levels_text(request) + "\ngroups   " + groups_text(request);
+    return text + tail_text(report);
+  }
   text += fmt::format("cluster  {} nodes of {} ranks", world.group_count, world.group_size);
   if (world.group_size > 1) {
     text += fmt::format("; inside {} per rank", rate_text(request.links.intra_bytes_per_s));
@@ -106,21 +133,7 @@ std::string head_text(const Report& report) {
                         request.links.nics_per_group,
                         to_string(request.links.world));
   }
-  text += fmt::format("\nstep     {}; computation {}\n",
-                      batch_text(options),
-                      request.compute_s > 0 ? ho::seconds_text(request.compute_s) : "not given");
-  text += fmt::format("rank     {}; activations {}\n",
-                      request.memory_bytes > 0 ? ho::bytes_text(request.memory_bytes) + " of memory"
-                                               : "memory not given, everything counts as fitting",
-                      ho::bytes_text(request.activation_bytes));
-  text += parallelism_text(options);
-  for (const std::string& note : report.notes) {
-    text += "note     " + note + "\n";
-  }
-  for (const std::string& assumed : request.assumed) {
-    text += "assumed  " + assumed + "\n";
-  }
-  return text + "\n";
+  return text + tail_text(report);
 }
 
 class Table {
@@ -275,7 +288,7 @@ std::string table_text(const Report& report) {
     return figures == nullptr ? "none" : letters(figures->strategy) + " (" + mark + ")";
   };
   const StrategyFigures* const recommended = report.recommendation.recommended();
-  return head_text(report) + Table(report).text() +
+  return head_text(report) + Table(report).text() + sizes_text(report) +
          fmt::format("\nrecommended: {}\nrunner-up:   {}\n{}why:         {}\n",
                      named(report.recommendation.recommended(), "*"),
                      named(report.recommendation.runner_up(), "+"),

@@ -182,6 +182,31 @@ TEST_CASE("calls and steps take their time beside the bytes, all-reduces once") 
   CHECK(rings[0] == Approx(0.1 + 7 * 10 + 7.0 / 8 * 1e9 / 250e9));
 }
 
+TEST_CASE("two levels are what their short form is, and groups of any size tile them") {
+  for (const auto algorithm :
+       {WorldAlgorithm::kRing, WorldAlgorithm::kMultiRing, WorldAlgorithm::kHoRing}) {
+    Links links{2000 * kGigabit, 80 * kGigabit, 2, algorithm};
+    const CollectiveSeconds short_form(kWorld, links);
+    links.levels = levels_of(kWorld, links);
+    const CollectiveSeconds levels(kWorld, links);
+    CHECK(levels.intra(Collective::kAllGather, 1e9) ==
+          short_form.intra(Collective::kAllGather, 1e9));
+    CHECK(levels.inter(Collective::kAllReduce, 1e9) ==
+          short_form.inter(Collective::kAllReduce, 1e9));
+    CHECK(levels.world(Collective::kAllReduce, 1e9) ==
+          short_form.world(Collective::kAllReduce, 1e9));
+    CHECK(levels.world_waits_inside() == short_form.world_waits_inside());
+    // Two nodes a group: its links are a node's, too, and the 16 that own a part share two NICs.
+    const CollectiveSeconds pairs({2, 16}, links);
+    CHECK(pairs.world(Collective::kAllReduce, 1e9) == levels.world(Collective::kAllReduce, 1e9));
+    CHECK(pairs.intra(Collective::kAllGather, 1e9) > levels.intra(Collective::kAllGather, 1e9));
+    CHECK(pairs.inter(Collective::kAllGather, 1e9) == Approx(0.5 * 1e9 / (2 * 80 * kGigabit / 8)));
+    // Half a node a group: the other half's ranks are as near.
+    const CollectiveSeconds halves({8, 4}, links);
+    CHECK(halves.intra(Collective::kAllGather, 1e9) < levels.intra(Collective::kAllGather, 1e9));
+  }
+}
+
 TEST_CASE("the paper's T and indicator follow their formulas") {
   CHECK(paro::paper_step_seconds(2.0, 3.0) == 3.0);
   CHECK(paro::throughput_indicator(2.0) == Approx(-std::log(2.0)));

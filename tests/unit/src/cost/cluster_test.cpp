@@ -95,6 +95,12 @@ TEST_CASE("groups are levels, parts of them, or nothing") {
   CHECK_FALSE(inside_groups(cluster, 0).ok());
 }
 
+TEST_CASE("the sizes of groups that tile the levels") {
+  CHECK(group_sizes(pods()) == std::vector<uint64_t>{2, 4, 8, 16, 32, 64, 128, 256});
+  CHECK(group_sizes({level("node", 6, 1), level("world", 1, 1)}) == std::vector<uint64_t>{2, 3});
+  CHECK(group_sizes({level("rank", 1, 1)}).empty());
+}
+
 TEST_CASE("what a collective gets of a boundary") {
   const Cluster cluster = pods();
   const auto rate = [&](const Members& members, size_t at, double flows) {

@@ -1,6 +1,9 @@
 #include "cli/paro/job/measure.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,6 +27,41 @@ std::vector<double> gathered(horing::Communicator& job, std::vector<double> mine
   return all;
 }
 
+// Seconds of an all-gather of one number a rank: the median of several, the slowest rank's.
+double call_seconds(horing::Communicator& ranks) {
+  constexpr size_t kCalls = 31;
+  const float mine = 0;
+  std::vector<float> all(static_cast<size_t>(ranks.world_size()));
+  std::vector<double> seconds;
+  for (size_t call = 0; call <= kCalls; ++call) {
+    const auto before = std::chrono::steady_clock::now();
+    ranks.all_gather(std::span<const float>(&mine, 1), std::span<float>(all));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
+    if (call > 0) {  // the first one sets up
+      seconds.push_back(took.count());
+    }
+  }
+  std::sort(seconds.begin(), seconds.end());
+  double median = seconds[kCalls / 2];
+  ranks.all_reduce(std::span<double>(&median, 1), HO_MAX);
+  return median;
+}
+
+// Of the slowest of all such sets of ranks.
+double slowest_call_seconds(horing::Communicator& job, int32_t color, int32_t key, bool several) {
+  if (!several) {
+    return 0;
+  }
+  horing::Communicator part = job.split(color, key);
+  double seconds = call_seconds(part);
+  job.all_reduce(std::span<double>(&seconds, 1), HO_MAX);
+  return seconds;
+}
+
+bool equal(const std::vector<uint32_t>& sizes) {
+  return std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) == sizes.end();
+}
+
 }  // namespace
 
 MeasuredJob measure_job(horing::Communicator& job) {
@@ -40,6 +78,16 @@ MeasuredJob measure_job(horing::Communicator& job) {
   measured.rails = static_cast<uint32_t>(job.rail_count());
   measured.intra = span_of(gathered(job, std::move(intra)));
   measured.inter = span_of(gathered(job, std::move(inter)));
+  if (!equal(measured.group_sizes)) {
+    return measured;  // of no use to the planner
+  }
+  const int32_t group = job.group_of(job.rank());
+  const int32_t position = job.group_rank_of(job.rank());
+  const bool groups = job.group_count() > 1;
+  measured.intra_call_s =
+      slowest_call_seconds(job, group, position, measured.group_sizes.front() > 1);
+  measured.inter_call_s = slowest_call_seconds(job, position, group, groups);
+  measured.world_call_s = job.world_size() > 1 ? call_seconds(job) : 0;
   return measured;
 }
 

@@ -77,6 +77,17 @@ ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::strin
     facts.inter_bytes_per_s = job.inter.slowest;
     facts.nics = job.rails;
   }
+  facts.intra_call_s = job.intra_call_s;
+  facts.inter_call_s = job.inter_call_s;
+  facts.world_call_s = job.world_call_s;
+  if (job.world_call_s > 0) {
+    notes.push_back(
+        fmt::format("measured calls of next to no bytes: {} inside nodes, {} between, "
+                    "{} over all ranks",
+                    ho::seconds_text(job.intra_call_s),
+                    ho::seconds_text(job.inter_call_s),
+                    ho::seconds_text(job.world_call_s)));
+  }
   if (*facts.nodes == 1 && *facts.ranks_per_node == 1) {
     notes.emplace_back(
         "this is a job of one rank, with no links to measure; start it on every rank of a job, as "

@@ -23,6 +23,10 @@ struct MeasuredJob {
   uint32_t rails = 0;  // one per NIC
   RateSpan intra;      // what a rank sends to one other rank of its group
   RateSpan inter;      // what a rail carries between two groups
+  // Seconds of a collective of next to no bytes; 0: there is none.
+  double intra_call_s = 0;
+  double inter_call_s = 0;
+  double world_call_s = 0;
 };
 
 // One rate for each kind of link. Between nodes the slowest: a ring over nodes is as fast as its

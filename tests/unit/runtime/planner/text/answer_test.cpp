@@ -30,6 +30,26 @@ TEST_CASE("a request as JSON is answered as the same options are") {
   CHECK(*answer == json_text({*options, *recommendation, {}}));
 }
 
+TEST_CASE("the answer has the groups, and all sizes that were compared") {
+  const auto one = nlohmann::json::parse(*answer_to(kRequest));
+  CHECK(one["group_size"] == 8);
+  CHECK(one["groups"] == "4 of 8 ranks, 0-7, 8-15, ..: a whole node");
+  CHECK(one["group_sizes"].empty());
+  std::string request = kRequest;
+  request.insert(1, R"("group_sizes": "4,16", )");
+  const auto two = nlohmann::json::parse(*answer_to(request));
+  REQUIRE(two["group_sizes"].size() == 2);
+  CHECK(two["group_sizes"][0]["groups"] ==
+        "8 of 4 ranks, 0-3, 4-7, ..: 4 of the 8 ranks of a node");
+  CHECK(two["group_sizes"][1]["groups"] ==
+        "2 of 16 ranks, 0-15, 16-31: 2 of the 4 nodes of a cluster");
+  CHECK(two["group_sizes"][0]["spine_bytes"] > 0);
+  CHECK((two["group_size"] == 4 || two["group_size"] == 16));
+  CHECK(two["levels"].size() == 2);
+  request.replace(request.find("4,16"), 4, "5,,7");
+  CHECK(has(answer_to(request).status(), "--group-sizes '': takes a whole number"));
+}
+
 TEST_CASE("every option is a key of a request") {
   for (const PlanOption& option : plan_options()) {
     std::string key = option.name;

@@ -24,6 +24,37 @@ TEST_CASE("a cluster file fills in the request") {
   CHECK(request.links.nics_per_group == 1);
 }
 
+TEST_CASE("a cluster file has the times of calls") {
+  const auto facts = parse_cluster(
+      R"({"nodes": 4, "ranks_per_node": 8, "intra": "2000Gbit", "inter": "80Gbit",
+          "intra_call": "20us", "inter_call": "100us"})",
+      "c.json");
+  REQUIRE(facts.ok());
+  PlannerRequest request;
+  REQUIRE(apply(*facts, request).ok());
+  CHECK(request.links.intra_call_s == Approx(20e-6));
+  CHECK(request.links.inter_call_s == Approx(100e-6));
+  CHECK(request.links.world_call_s == Approx(100e-6));  // it does both
+}
+
+TEST_CASE("a cluster file of levels fills in the request, the short form does not mix with it") {
+  auto facts = parse_cluster(
+      R"({"levels": [{"name": "node", "size": 8, "rate": "250GB"},
+                     {"name": "pod", "size": 4, "rate": "80Gbit", "nics": 2},
+                     {"name": "site", "size": 2, "rate": "80Gbit", "nics": 8}], "memory": "80GB"})",
+      "c.json");
+  REQUIRE(facts.ok());
+  PlannerRequest request;
+  REQUIRE(apply(*facts, request).ok());
+  CHECK(request.links.levels.size() == 3);
+  CHECK(request.world.group_count == 8);
+  CHECK(request.world.group_size == 8);
+  CHECK(request.memory_bytes == 80e9);
+  facts->inter_bytes_per_s = 1e9;
+  CHECK(has(apply(*facts, request),
+            "--inter beside a cluster of levels: change the level in the file instead"));
+}
+
 TEST_CASE("cluster files that cannot be are told with file and key") {
   const std::vector<std::pair<const char*, const char*>> cases{
       {"", "c.json: is not JSON at byte"},

@@ -1,0 +1,85 @@
+#include "cost/text/json_object.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <limits>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace ho {
+
+std::string value_text(const nlohmann::json& value) {
+  constexpr size_t kMaxTextBytes = 64;
+  if (value.is_structured()) {
+    return value.is_array() ? "[..]" : "{..}";
+  }
+  std::string text = value.dump(-1, ' ', true);
+  if (text.size() > kMaxTextBytes) {
+    text = text.substr(0, kMaxTextBytes) + "..";
+  }
+  return text;
+}
+
+Result<nlohmann::json> parse_object(std::string_view text,
+                                    std::string_view name,
+                                    std::string_view keys) {
+  using Event = nlohmann::json::parse_event_t;
+  std::vector<std::set<std::string>> seen;  // of the objects around
+  std::optional<nlohmann::json> twice;
+  const auto watch = [&](int /*depth*/, Event event, const nlohmann::json& parsed) {
+    if (event == Event::object_start) {
+      seen.emplace_back();
+    } else if (event == Event::object_end) {
+      seen.pop_back();
+    } else if (event == Event::key && !seen.back().insert(parsed.get<std::string>()).second) {
+      twice = parsed;
+    }
+    return true;
+  };
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text, watch);
+  } catch (const nlohmann::json::parse_error& error) {
+    return invalid(fmt::format("{}: is not JSON at byte {}", name, error.byte));
+  } catch (const nlohmann::json::exception&) {
+    // A number beyond what a double holds is JSON, but none that could be kept.
+    return invalid(fmt::format("{}: has a number that is too large; takes {}", name, keys));
+  }
+  if (!json.is_object()) {
+    return invalid(fmt::format("{}: takes one JSON object with {}", name, keys));
+  }
+  if (twice) {
+    return invalid(fmt::format("{}: {} is given twice; write it once", name, value_text(*twice)));
+  }
+  return json;
+}
+
+Result<double> quantity_of(const std::string& what,
+                           const nlohmann::json& value,
+                           Result<double> (*parse)(std::string_view, std::string_view),
+                           std::string_view example) {
+  if (!value.is_string()) {
+    return invalid(fmt::format(
+        "{} {}: takes a text with a unit, as \"{}\"", what, value_text(value), example));
+  }
+  return parse(what, value.get<std::string>());
+}
+
+Result<uint32_t> whole_of(const std::string& what, const nlohmann::json& value) {
+  const bool is_whole = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
+                        value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
+  if (!is_whole) {
+    return invalid(fmt::format("{} {}: takes a whole number from 1 on", what, value_text(value)));
+  }
+  return value.get<uint32_t>();
+}
+
+Result<double> positive_of(const std::string& what, const nlohmann::json& value) {
+  if (!value.is_number() || !(value.get<double>() > 0)) {
+    return invalid(fmt::format("{} {}: takes a number above 0", what, value_text(value)));
+  }
+  return value.get<double>();
+}
+
+}  // namespace ho

@@ -1,0 +1,31 @@
+// One JSON object from a file or a caller. Pure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+
+namespace ho {
+
+// An object whose keys differ, and so do those of objects in it. Of equal keys the library would
+// keep the last one. `name` stands for the source in errors, `keys` lists what may be in it.
+[[nodiscard]] Result<nlohmann::json> parse_object(std::string_view text,
+                                                  std::string_view name,
+                                                  std::string_view keys);
+
+// A value as a message repeats it: not all of a long one, and on one line.
+[[nodiscard]] std::string value_text(const nlohmann::json& value);
+
+// Rates and sizes are texts with a unit; a bare number could mean anything.
+[[nodiscard]] Result<double> quantity_of(const std::string& what,
+                                         const nlohmann::json& value,
+                                         Result<double> (*parse)(std::string_view,
+                                                                 std::string_view),
+                                         std::string_view example);
+// A whole number from 1 on; a number above 0.
+[[nodiscard]] Result<uint32_t> whole_of(const std::string& what, const nlohmann::json& value);
+[[nodiscard]] Result<double> positive_of(const std::string& what, const nlohmann::json& value);
+
+}  // namespace ho

@@ -1,0 +1,118 @@
+// A cluster of levels as a file: what is read, what is refused and how, and that it comes back.
+#include "cost/text/levels_file.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "cost/networks.hpp"
+#include "has.hpp"
+
+namespace ho::cost {
+namespace {
+
+constexpr const char* kPods = R"({
+  "levels": [
+    {"name": "node", "size": 8, "rate": "450GB", "network": "nvlink", "latency": "2us"},
+    {"name": "pod", "size": 16, "rate": "400Gbit", "nics": 8, "start": "9us",
+     "share_of_units": [[16, 1], [64, 0.5]]},
+    {"name": "site", "size": 4, "rate": "400Gbit", "nics": 128, "oversubscription": 7}],
+  "memory": "80GB"})";
+
+TEST_CASE("a file of levels is read, and networks fill in what it leaves out") {
+  const auto file = parse_levels(kPods, "c.json");
+  INFO(file.status().message());
+  REQUIRE(file.ok());
+  CHECK(file->memory_bytes == 80e9);
+  REQUIRE(file->levels.size() == 3);
+  const Level& node = file->levels[0];
+  CHECK(node.name == "node");
+  CHECK(node.size == 8);
+  CHECK(node.rate == 450e9);
+  CHECK(node.latency_s == 2e-6);  // beside the network's name
+  CHECK(node.start_s == find_network("nvlink")->start_s);
+  CHECK(node.share_of_bytes.points().size() == 2);
+  CHECK(file->levels[1].nics == 8);
+  CHECK(file->levels[1].start_s == 9e-6);
+  CHECK(file->levels[1].share_of_units.at(64) == 0.5);
+  CHECK(file->levels[2].oversubscription == 7);
+  CHECK(rank_count(file->levels) == 512);
+}
+
+TEST_CASE("levels are written as they are read") {
+  LevelsFile file = *parse_levels(kPods, "c.json");
+  file.levels[0].rate = 450e9 / 7;  // of no round figure
+  file.levels[1].latency_s = 1e-5 / 3;
+  const auto back = parse_levels(levels_text(file), "again");
+  INFO(levels_text(file) << back.status().message());
+  REQUIRE(back.ok());
+  CHECK(back->memory_bytes == file.memory_bytes);
+  REQUIRE(back->levels.size() == file.levels.size());
+  for (size_t at = 0; at < file.levels.size(); ++at) {
+    const Level& a = file.levels[at];
+    const Level& b = back->levels[at];
+    CHECK(a.name == b.name);
+    CHECK(a.size == b.size);
+    CHECK(a.rate == b.rate);
+    CHECK(a.nics == b.nics);
+    CHECK(a.oversubscription == b.oversubscription);
+    CHECK(a.latency_s == b.latency_s);
+    CHECK(a.start_s == b.start_s);
+    CHECK(a.share_of_bytes.at(5000) == b.share_of_bytes.at(5000));
+    CHECK(a.share_of_units.at(40) == b.share_of_units.at(40));
+  }
+  CHECK(levels_text(*back) == levels_text(file));
+}
+
+TEST_CASE("files of levels that cannot be are told with file, level, field and value") {
+  const auto one = [](const std::string& fields) {
+    return R"({"levels": [{"name": "node", "size": 8, "rate": "1GB"}, {"name": "pod")" + fields +
+           "}]}";
+  };
+  const std::vector<std::pair<std::string, const char*>> cases{
+      {"{", "c.json: is not JSON at byte"},
+      {"[]", "c.json: takes one JSON object with levels, memory"},
+      {"{}", "c.json: \"levels\" null: takes objects in [..], the innermost first"},
+      {R"({"levels": []})", "c.json: \"levels\" [..]: takes"},
+      {R"({"levels": [8]})", "c.json: level 0 8: takes an object with name, size, rate"},
+      {R"({"levels": [{"size": 2, "rate": "1GB"}], "nodes": 4})",
+       "c.json: \"nodes\" is not known; takes levels, memory"},
+      {R"({"levels": [{"size": 2, "rate": "1GB"}], "memory": 80})",
+       "c.json: \"memory\" 80: takes a text with a unit"},
+      {one(R"(, "rate": "1GB")"), "c.json: level 1 (\"pod\"): \"size\" is missing"},
+      {one(R"(, "size": 2)"), "c.json: level 1 (\"pod\"): \"rate\" is missing"},
+      {one(R"(, "size": 2, "rate": "0GB")"), "level 1 (\"pod\"): \"rate\" '0GB': takes a rate"},
+      {one(R"(, "size": 2, "rate": 4)"), "level 1 (\"pod\"): \"rate\" 4: takes a text with a unit"},
+      {one(R"(, "size": 0, "rate": "1GB")"), "level 1 (\"pod\"): \"size\" 0: takes a whole number"},
+      {one(R"(, "size": 4294967296, "rate": "1GB")"), "\"size\" 4294967296: takes a whole"},
+      {one(R"(, "size": 4000000000, "rate": "1GB")"),
+       "c.json: level 1 (pod): size 4000000000: with the levels below more than 16777216 ranks"},
+      {one(R"(, "size": 2, "rate": "1GB", "nics": 0)"), "\"nics\" 0: takes a number above 0"},
+      {one(R"(, "size": 2, "rate": "1GB", "oversubscription": 0.5)"),
+       "c.json: level 1 (pod): oversubscription 0.5: takes 1"},
+      {one(R"(, "size": 2, "rate": "1GB", "latency": "2")"), "\"latency\" '2': takes"},
+      {one(R"(, "size": 2, "rate": "1GB", "speed": 2)"),
+       "\"speed\" is not known; takes name, size"},
+      {one(R"(, "size": 2, "size": 4, "rate": "1GB")"), "c.json: \"size\" is given twice"},
+      {one(R"(, "size": 2, "rate": "1GB", "share_of_bytes": [4])"),
+       "\"share_of_bytes\" [..]: takes pairs of numbers"},
+      {one(R"(, "size": 2, "rate": "1GB", "share_of_bytes": [[4, 2]])"),
+       "c.json: level 1 (pod): share of the rate at bytes 4: 2: takes shares"},
+      {one(R"(, "size": 2, "rate": "1GB", "network": "nvlnk")"),
+       "level 1 (\"pod\"): \"network\" \"nvlnk\": is not known; near it: nvlink"},
+      {one(R"(, "size": 2, "rate": "1GB", "network": "zz")"),
+       "is not known; takes nvlink, pcie, infiniband, roce, efa, tcp"},
+  };
+  for (const auto& [text, message] : cases) {
+    const auto refused = parse_levels(text, "c.json");
+    INFO(text << ": " << refused.status().message());
+    REQUIRE_FALSE(refused.ok());
+    CHECK(has(refused.status(), message));
+  }
+  CHECK(has(read_levels_file("--cluster", "/no/such/file").status(),
+            "--cluster /no/such/file: cannot be read ("));
+}
+
+}  // namespace
+}  // namespace ho::cost

@@ -42,7 +42,7 @@ class NcclSink final : public spdlog::sinks::base_sink<std::mutex> {
 bool nccl_shows_warnings() {
   const char* const set = std::getenv("NCCL_DEBUG");
   std::string level = set == nullptr ? "" : set;
-  std::transform(level.begin(), level.end(), level.begin(), [](unsigned char letter) {
+  std::ranges::transform(level, level.begin(), [](unsigned char letter) {
     return static_cast<char>(std::tolower(letter));
   });
   return level == "warn" || level == "info" || level == "abort" || level == "trace";

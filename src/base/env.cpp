@@ -172,13 +172,13 @@ std::vector<std::string> unknown_names(std::string_view prefix) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view name =
         std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
-    const bool known = std::any_of(
-        kAll.begin(), kAll.end(), [&](const Variable& variable) { return variable.name == name; });
+    const bool known =
+        std::ranges::any_of(kAll, [&](const Variable& variable) { return variable.name == name; });
     if (name.starts_with(prefix) && !known) {
       names.emplace_back(name);
     }
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

@@ -82,10 +82,9 @@ void JobControl::expect(Identity identity) {
 }
 
 JobControl::Member* JobControl::find(uint64_t communicator_id) {
-  const auto position =
-      std::find_if(members_.begin(), members_.end(), [communicator_id](const Member& each) {
-        return each.identity.communicator_id == communicator_id;
-      });
+  const auto position = std::ranges::find_if(members_, [communicator_id](const Member& each) {
+    return each.identity.communicator_id == communicator_id;
+  });
   return position == members_.end() ? nullptr : &*position;
 }
 
@@ -211,8 +210,7 @@ Status JobControl::await_end(uint64_t communicator_id, const Status& own) {
 
 void JobControl::end_below(uint64_t communicator_id, const Status& why) {
   for (Member& member : members_) {
-    if (std::find(member.above.begin(), member.above.end(), communicator_id) !=
-        member.above.end()) {
+    if (std::ranges::find(member.above, communicator_id) != member.above.end()) {
       end(member, why);
     }
   }
@@ -282,7 +280,7 @@ void JobControl::on_leave_notice(const LeaveNotice& leave_notice) {
       return;  // this rank was through with it first
     }
     const auto& ranks = member->identity.ranks;
-    const auto position = std::find(ranks.begin(), ranks.end(), leave_notice.rank);
+    const auto position = std::ranges::find(ranks, leave_notice.rank);
     if (position == ranks.end()) {
       return;
     }
@@ -347,7 +345,7 @@ void JobControl::on_call_question(const CallQuestion& question) {
     }
     const Status same = member->engine->compare_call(call);
     const auto& ranks = member->identity.ranks;
-    const auto position = std::find(ranks.begin(), ranks.end(), question.rank);
+    const auto position = std::ranges::find(ranks, question.rank);
     if (same.ok() || position == ranks.end()) {
       return;
     }
@@ -431,7 +429,7 @@ std::vector<RankState> JobControl::states() {
     }
   }
   if (!threads_->all_wait()) {
-    std::for_each(all.begin(), all.end(), [](RankState& state) { state.held = 0; });
+    std::ranges::for_each(all, [](RankState& state) { state.held = 0; });
   }
   return all;
 }

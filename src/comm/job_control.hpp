@@ -29,7 +29,7 @@ class JobControl {
     uint16_t id = 0;
     std::vector<GlobalRank> ranks;  // of the job, by the communicator's ranks
     [[nodiscard]] bool has(GlobalRank rank) const {
-      return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+      return std::ranges::find(ranks, rank) != ranks.end();
     }
   };
 

@@ -29,7 +29,7 @@ std::vector<std::vector<GlobalRank>> in_group_order(const Placement& whole,
   std::vector<std::vector<GlobalRank>> groups;
   for (uint32_t g = 0; g < map.group_count(); ++g) {
     std::vector<GlobalRank>& ranks = groups.emplace_back(map.members(GroupIndex(g)));
-    std::sort(ranks.begin(), ranks.end(), [&](GlobalRank a, GlobalRank b) {
+    std::ranges::sort(ranks, [&](GlobalRank a, GlobalRank b) {
       return whole.map.group_rank_of(members[a.at()]) < whole.map.group_rank_of(members[b.at()]);
     });
   }

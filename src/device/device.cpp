@@ -30,9 +30,8 @@ std::string uuid_text(const DeviceUuid& uuid) {
 
 // hwloc and the kernel write small letters, some drivers capital ones.
 std::string in_small_letters(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
+  std::ranges::transform(
+      text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 

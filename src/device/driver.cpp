@@ -151,8 +151,7 @@ constexpr DriverResult kLosesContext[] = {
 };
 
 bool context_is_lost(DriverResult result) {
-  return std::find(std::begin(kLosesContext), std::end(kLosesContext), result) !=
-         std::end(kLosesContext);
+  return std::ranges::find(kLosesContext, result) != std::end(kLosesContext);
 }
 
 std::string_view advice(DriverResult result) {

@@ -195,9 +195,8 @@ Result<std::vector<SocketAddress>> interface_addresses(uint16_t port) {
       addresses.push_back(address);
     }
   }
-  std::stable_partition(addresses.begin(), addresses.end(), [](const SocketAddress& address) {
-    return !address.is_loopback();
-  });
+  std::ranges::stable_partition(
+      addresses, [](const SocketAddress& address) { return !address.is_loopback(); });
   return addresses;
 }
 
@@ -206,7 +205,7 @@ InterfaceState interface_state(const std::string& name) {
   if (name.empty() || name.size() >= sizeof request.ifr_name) {
     return InterfaceState::kUnknown;
   }
-  std::copy(name.begin(), name.end(), std::begin(request.ifr_name));
+  std::ranges::copy(name, std::begin(request.ifr_name));
   const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!any.valid() || ::ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) {
     return InterfaceState::kUnknown;

@@ -112,7 +112,7 @@ class Direct {
       const auto& writers = held_[group].writers;
       value.writers.insert(value.writers.end(), writers.begin(), writers.end());
     }
-    std::sort(value.writers.begin(), value.writers.end());
+    std::ranges::sort(value.writers);
     value.writers.erase(std::unique(value.writers.begin(), value.writers.end()),
                         value.writers.end());
     return value;

@@ -76,9 +76,8 @@ Result<std::vector<uint32_t>> progress_cpus(std::string_view setting,
     for (const NumaNode& node : nodes) {
       if (nodes.size() > 1 && nic_numa_node >= 0 &&
           node.os_index == static_cast<uint32_t>(nic_numa_node)) {
-        std::copy_if(node.cpus.begin(), node.cpus.end(), std::back_inserter(cpus), [&](uint32_t c) {
-          return permitted.contains(c);
-        });
+        std::ranges::copy_if(
+            node.cpus, std::back_inserter(cpus), [&](uint32_t c) { return permitted.contains(c); });
       }
     }
     return cpus;
@@ -87,9 +86,8 @@ Result<std::vector<uint32_t>> progress_cpus(std::string_view setting,
   if (!listed.ok()) {
     return listed.status().with_context("HORING_PROGRESS_CPU");
   }
-  std::copy_if(listed->begin(), listed->end(), std::back_inserter(cpus), [&](uint32_t c) {
-    return !permitted.contains(c);
-  });
+  std::ranges::copy_if(
+      *listed, std::back_inserter(cpus), [&](uint32_t c) { return !permitted.contains(c); });
   if (!cpus.empty()) {
     return invalid("HORING_PROGRESS_CPU=" + std::string(setting) +
                    ": this process may not use CPU " + format_cpu_list(cpus) + ", only " +

@@ -15,9 +15,8 @@ constexpr const char* kNotKnown = "(not known to it)";
 using RanksByValue = std::map<std::string, std::vector<size_t>>;
 
 std::string value_of(const RankInfo& info, const std::string& name) {
-  const auto found = std::find_if(info.settings.begin(),
-                                  info.settings.end(),
-                                  [&](const Setting& setting) { return setting.name == name; });
+  const auto found = std::ranges::find_if(
+      info.settings, [&](const Setting& setting) { return setting.name == name; });
   return found == info.settings.end() ? kNotKnown : found->value;
 }
 
@@ -62,7 +61,7 @@ std::string host_list(std::span<const RankInfo> infos, const std::vector<size_t>
 
 // Most ranks; of equally many, those of the lowest rank.
 const RanksByValue::value_type& majority(const RanksByValue& values) {
-  return *std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) {
+  return *std::ranges::max_element(values, [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
                                               : a.second.front() > b.second.front();
   });

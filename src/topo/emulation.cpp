@@ -84,9 +84,8 @@ Status adopt_emulated(std::string_view text, Topology& topology) {
 Status adopt_emulation(Topology& topology) {
   HORING_TRY(adopt_emulated(env::text(env::kEmulatedRails), topology));
   HORING_ASSIGN(const uint64_t mbit, env::number(env::kRailPaceMbit));
-  const bool paced = std::any_of(topology.interfaces.begin(),
-                                 topology.interfaces.end(),
-                                 [](const auto& interface) { return interface.pace.has_value(); });
+  const bool paced = std::ranges::any_of(
+      topology.interfaces, [](const auto& interface) { return interface.pace.has_value(); });
   if (mbit > 0 && !paced) {
     set_pace({.mbit = mbit}, topology);
   }

@@ -25,9 +25,8 @@ enum class DefaultClass : uint8_t {
 };
 
 bool all_hex(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isxdigit(static_cast<unsigned char>(c)) != 0;
-  });
+  return std::ranges::all_of(
+      text, [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; });
 }
 
 // Bridges, and ends of cables, that container and virtual machine programs make on a host.
@@ -45,9 +44,8 @@ bool virtual_name(std::string_view name) {
                                  "cilium",
                                  "tunl",
                                  "vnet"};
-  if (std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](const char* prefix) {
-        return name.starts_with(prefix);
-      })) {
+  if (std::ranges::any_of(kPrefixes,
+                          [&](const char* prefix) { return name.starts_with(prefix); })) {
     return true;
   }
   constexpr size_t kDockerIdBytes = 12;  // of "br-1f2e3d4c5b6a"
@@ -61,11 +59,10 @@ bool virtual_name(std::string_view name) {
 }
 
 bool only_link_local(const NetworkInterface& interface) {
-  return std::all_of(
-      interface.addresses.begin(), interface.addresses.end(), [](const std::string& text) {
-        const auto address = parse_interface_address(text);
-        return address && address->link_local;
-      });
+  return std::ranges::all_of(interface.addresses, [](const std::string& text) {
+    const auto address = parse_interface_address(text);
+    return address && address->link_local;
+  });
 }
 
 DefaultClass default_class(const NetworkInterface& interface) {
@@ -99,7 +96,7 @@ const char* to_string(DefaultClass of_interface) {
 
 bool listed(const InterfaceFilter& filter, std::string_view name) {
   return filter.names.empty() ||  // as NCCL has it; ours has names
-         std::any_of(filter.names.begin(), filter.names.end(), [&](const std::string& entry) {
+         std::ranges::any_of(filter.names, [&](const std::string& entry) {
            return filter.exact ? name == entry : name.starts_with(entry);
          });
 }
@@ -187,7 +184,7 @@ Result<InterfaceFilter> parse_interface_filter(std::string_view text, std::strin
     const size_t comma = text.find(',');
     const std::string_view name = text.substr(0, comma);
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-    const bool odd = std::any_of(name.begin(), name.end(), [](char c) {
+    const bool odd = std::ranges::any_of(name, [](char c) {
       return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '/' || c == '^' || c == '=';
     });
     if (odd) {

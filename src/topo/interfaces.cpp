@@ -132,7 +132,7 @@ bool is_link_local(const std::string& text) {
 
 // Every interface with IPv6 has a link-local address: it counts where there is no other.
 void keep_link_local_alone(std::vector<std::string>& addresses) {
-  if (!std::all_of(addresses.begin(), addresses.end(), is_link_local)) {
+  if (!std::ranges::all_of(addresses, is_link_local)) {
     std::erase_if(addresses, is_link_local);
   }
 }
@@ -195,7 +195,7 @@ bool has_device(const std::string& interfaces, const std::string& name, int dept
     return false;
   }
   const std::vector<std::string> links = names_in(entry);
-  return std::any_of(links.begin(), links.end(), [&](const std::string& link) {
+  return std::ranges::any_of(links, [&](const std::string& link) {
     return link.starts_with(kBelow) &&
            has_device(interfaces, link.substr(kBelow.size()), depth + 1);
   });
@@ -205,9 +205,8 @@ Reach reach_of(const std::string& interfaces, const std::string& name) {
   const std::string entry = interfaces + name;
   if (is_there(entry + "/bridge")) {
     const std::vector<std::string> ports = names_in(entry + "/brif");
-    const bool leads_out = std::any_of(ports.begin(), ports.end(), [&](const std::string& port) {
-      return has_device(interfaces, port);
-    });
+    const bool leads_out = std::ranges::any_of(
+        ports, [&](const std::string& port) { return has_device(interfaces, port); });
     return leads_out ? Reach::kNetwork : Reach::kThisHost;
   }
   if (is_there(entry + "/tun_flags")) {
@@ -259,9 +258,8 @@ Result<std::vector<NetworkInterface>> live_interfaces(const std::string& sysfs_r
     keep_link_local_alone(found.interface.addresses);
     interfaces.push_back(std::move(found.interface));
   }
-  std::sort(interfaces.begin(), interfaces.end(), [](const auto& a, const auto& b) {
-    return natural_less(a.name, b.name);
-  });
+  std::ranges::sort(interfaces,
+                    [](const auto& a, const auto& b) { return natural_less(a.name, b.name); });
   return interfaces;
 }
 

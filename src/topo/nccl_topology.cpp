@@ -120,13 +120,10 @@ class Reader {
   }
 
   Topology take() && {
-    std::sort(topology_.gpus.begin(), topology_.gpus.end(), [](const auto& a, const auto& b) {
-      return a.pci < b.pci;
-    });
+    std::ranges::sort(topology_.gpus, [](const auto& a, const auto& b) { return a.pci < b.pci; });
     auto& interfaces = topology_.interfaces;
-    std::sort(interfaces.begin(), interfaces.end(), [](const auto& a, const auto& b) {
-      return natural_less(a.name, b.name);
-    });
+    std::ranges::sort(interfaces,
+                      [](const auto& a, const auto& b) { return natural_less(a.name, b.name); });
     return std::move(topology_);
   }
 

@@ -44,15 +44,13 @@ Result<BuiltinConfig> BuiltinConfig::from_environment() {
 }
 
 bool BuiltinConfig::emulated() const {
-  return std::any_of(devices.begin(), devices.end(), [](const BuiltinDevice& device) {
-    return device.rail.emulated;
-  });
+  return std::ranges::any_of(devices,
+                             [](const BuiltinDevice& device) { return device.rail.emulated; });
 }
 
 bool BuiltinConfig::paced() const {
-  return std::any_of(devices.begin(), devices.end(), [](const BuiltinDevice& device) {
-    return device.rail.pace.has_value();
-  });
+  return std::ranges::any_of(
+      devices, [](const BuiltinDevice& device) { return device.rail.pace.has_value(); });
 }
 
 Result<std::unique_ptr<BuiltinNet>> BuiltinNet::create(BuiltinConfig config) {

@@ -39,8 +39,7 @@ uint64_t sum_of(std::span<const std::byte> bytes) {
 }
 
 bool all_zero(std::span<const std::byte> bytes) {
-  return std::all_of(
-      bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{}; });
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{}; });
 }
 
 Status bad(const char* what) {
@@ -103,15 +102,15 @@ Result<Handle> handle_of(const SocketAddress& bound) {
 }
 
 void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes) {
-  std::fill(bytes.begin(), bytes.end(), std::byte{});
+  std::ranges::fill(bytes, std::byte{});
   store_le(bytes, 0, kMagic);
   store_le(bytes, kVersionAt, kVersion);
   bytes[kFamilyAt] = handle.family == AF_INET6 ? kSix : kFour;
   bytes[kCarrierAt] = static_cast<std::byte>(handle.carrier);
   store_le(bytes, kPortAt, handle.port);
-  std::copy(handle.address.begin(), handle.address.end(), bytes.begin() + kAddressAt);
+  std::ranges::copy(handle.address, bytes.begin() + kAddressAt);
   store_le(bytes, kListenerAt, handle.listener_id);
-  std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
+  std::ranges::copy(handle.secret, bytes.begin() + kSecretAt);
   const std::string who = shortened(handle.who, kMaxWhoBytes);
   std::ranges::copy(std::as_bytes(std::span(who)), bytes.begin() + kWhoAt);
   store_le(bytes, kSumAt, sum_of(bytes.first(kSumAt)));

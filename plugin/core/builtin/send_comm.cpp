@@ -69,9 +69,8 @@ std::optional<PostedReceives::Slot> SendComm::take_slot(int32_t tag) {
 }
 
 SendComm::SendRequest* SendComm::free_request() {
-  const auto found = std::find_if(requests_.begin(), requests_.end(), [](const auto& request) {
-    return request.state == Request::State::kFree;
-  });
+  const auto found = std::ranges::find_if(
+      requests_, [](const auto& request) { return request.state == Request::State::kFree; });
   return found == requests_.end() ? nullptr : &*found;
 }
 

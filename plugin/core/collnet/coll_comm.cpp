@@ -57,9 +57,8 @@ Result<const Registration*> CollComm::register_memory(void* data, size_t bytes, 
 
 Status CollComm::deregister(const Registration* memory) {
   const std::lock_guard lock(mutex_);
-  const auto entry = std::find_if(registered_.begin(), registered_.end(), [&](const auto& each) {
-    return each.second.memory.get() == memory;
-  });
+  const auto entry = std::ranges::find_if(
+      registered_, [&](const auto& each) { return each.second.memory.get() == memory; });
   if (entry == registered_.end()) {
     return invalid("deregMr of a memory handle that is not registered here");
   }

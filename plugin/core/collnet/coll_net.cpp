@@ -237,15 +237,13 @@ Reply CollNet::close_comm(void* comm) {
 
 bool CollNet::is_connected(uint64_t comm_id) const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(comms_.begin(), comms_.end(), [comm_id](const auto& each) {
-    return each.second->comm_id() == comm_id;
-  });
+  return std::ranges::any_of(
+      comms_, [comm_id](const auto& each) { return each.second->comm_id() == comm_id; });
 }
 
 bool CollNet::members_differ(uint64_t comm_id) const {
   const std::lock_guard lock(mutex_);
-  return comm_id != 0 &&
-         std::any_of(contexts_.begin(), contexts_.end(), [comm_id](const auto& each) {
+  return comm_id != 0 && std::ranges::any_of(contexts_, [comm_id](const auto& each) {
            return each.second->comm_id == comm_id && each.second->members_differ;
          });
 }

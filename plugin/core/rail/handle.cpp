@@ -50,7 +50,7 @@ HandleBytes encode(const RailHandle& handle) {
   store_le(bytes, kVersionAt, kVersion);
   store_le(bytes, kPortAt, handle.address.port());
   store_le(bytes, kIdAt, handle.id);
-  std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
+  std::ranges::copy(handle.secret, bytes.begin() + kSecretAt);
   if (handle.address.family() == AF_INET) {
     const auto* const address = reinterpret_cast<const sockaddr_in*>(handle.address.get());
     store_le(bytes, kFamilyAt, kIpv4);

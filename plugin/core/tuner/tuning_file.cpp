@@ -190,7 +190,7 @@ Result<TuningFile> TuningFile::load(const std::string& path) {
 const TuningRule* TuningFile::find(const CommonInputs& inputs,
                                    TunedCollective collective,
                                    uint64_t bytes) const {
-  const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const TuningRule& rule) {
+  const auto found = std::ranges::find_if(rules_, [&](const TuningRule& rule) {
     return bytes >= rule.min_bytes && bytes <= rule.max_bytes && rule.is_for(inputs, collective);
   });
   return found == rules_.end() ? nullptr : &*found;

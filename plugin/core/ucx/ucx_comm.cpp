@@ -27,9 +27,8 @@ uint64_t number_of(uint64_t sequence, uint64_t slot) {
 
 template <typename Requests>
 auto* find_free(Requests& requests) {
-  const auto found = std::find_if(requests.begin(), requests.end(), [](const auto& request) {
-    return request.state == UcxRequest::State::kFree;
-  });
+  const auto found = std::ranges::find_if(
+      requests, [](const auto& request) { return request.state == UcxRequest::State::kFree; });
   return found == requests.end() ? nullptr : &*found;
 }
 
@@ -245,7 +244,7 @@ Result<bool> UcxSendComm::is_done(UcxRequest& request, uint32_t message) {
 
 Reply UcxRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, UcxRequest** request) {
   *request = nullptr;
-  const bool fit = std::all_of(buffers.begin(), buffers.end(), [](const RecvComm::Buffer& buffer) {
+  const bool fit = std::ranges::all_of(buffers, [](const RecvComm::Buffer& buffer) {
     return buffer.data != nullptr || buffer.bytes == 0;
   });
   if (buffers.empty() || buffers.size() > kMaxReceives || !fit) {

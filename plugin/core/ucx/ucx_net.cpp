@@ -28,7 +28,7 @@ std::string ucx_devices_of(const std::string& interface_name, const std::string&
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     names.push_back(entry.path().filename().string());
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   for (const std::string& name : names) {
     devices += "," + name + ":1";
   }

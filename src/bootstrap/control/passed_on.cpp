@@ -63,7 +63,7 @@ void PassedOn::ask(const CallQuestion& question) {
   constexpr size_t kMaxKept = 1024;  // more than wait at a time; then some are asked twice
   const std::vector<uint32_t> members = failures_.members(question.communicator);
   const uint32_t asking = question.rank.value();
-  if (std::find(members.begin(), members.end(), asking) == members.end() ||
+  if (std::ranges::find(members, asking) == members.end() ||
       failures_.has_cause(question.communicator)) {
     return;
   }

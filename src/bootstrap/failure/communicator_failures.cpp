@@ -245,7 +245,7 @@ bool CommunicatorFailures::waits_for_below(uint64_t number) const {
   if (above.aggregator->deciding_abort() == nullptr) {
     return false;
   }
-  return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
+  return std::ranges::any_of(communicators_, [&](const auto& each) {
     const FailureAggregator* aggregator = each.second.aggregator.get();
     return aggregator != nullptr && aggregator->began().has_value() &&
            aggregator->began() < above.aggregator->began() && is_below(each.first, number);
@@ -330,7 +330,7 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadlin
       due.emplace_back(*communicator.aggregator->began(), number);
     }
   }
-  std::sort(due.begin(), due.end());
+  std::ranges::sort(due);
   for (const auto& [began, number] : due) {
     // Another decision may have ended it, or all of its ranks may have left.
     if (knows(number) && communicators_.at(number).aggregator != nullptr) {
@@ -348,7 +348,7 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_now() {
       open.emplace_back(*communicator.aggregator->began(), number);
     }
   }
-  std::sort(open.begin(), open.end());
+  std::ranges::sort(open);
   for (const auto& [began, number] : open) {
     if (knows(number) && communicators_.at(number).aggregator != nullptr) {
       decide_one(number, decisions);
@@ -362,7 +362,7 @@ bool CommunicatorFailures::has_cause(uint64_t communicator) const {
   if (entry != communicators_.end() && entry->second.cause.has_value()) {
     return true;
   }
-  return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
+  return std::ranges::any_of(communicators_, [&](const auto& each) {
     const FailureAggregator* aggregator = each.second.aggregator.get();
     if (aggregator == nullptr || !aggregator->began().has_value()) {
       return false;
@@ -384,14 +384,13 @@ bool CommunicatorFailures::is_outside(uint32_t rank, uint64_t communicator) cons
 }
 
 bool CommunicatorFailures::deciding() const {
-  return !late_aborts_.empty() ||
-         std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
-           return each.second.aggregator != nullptr && each.second.aggregator->began().has_value();
-         });
+  return !late_aborts_.empty() || std::ranges::any_of(communicators_, [](const auto& each) {
+    return each.second.aggregator != nullptr && each.second.aggregator->began().has_value();
+  });
 }
 
 bool CommunicatorFailures::waits_for_answers() const {
-  return std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
+  return std::ranges::any_of(communicators_, [](const auto& each) {
     return each.second.aggregator != nullptr && each.second.aggregator->waits_for_answers();
   });
 }

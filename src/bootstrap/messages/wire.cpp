@@ -232,7 +232,7 @@ HeaderBytes encode(const Header& header) {
   writer.number(header.id, 8);
   const Buffer bytes = writer.take();
   HeaderBytes result{};
-  std::copy(bytes.begin(), bytes.end(), result.begin());
+  std::ranges::copy(bytes, result.begin());
   return result;
 }
 

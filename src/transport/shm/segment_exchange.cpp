@@ -93,7 +93,7 @@ class SegmentExchange {
  public:
   SegmentExchange(const ShmOptions& options, const SegmentGeometry& geometry, Deadline deadline)
       : options_(options), geometry_(geometry), deadline_(deadline) {
-    const auto self = std::find(options.members.begin(), options.members.end(), options.self);
+    const auto self = std::ranges::find(options.members, options.self);
     self_ = static_cast<size_t>(self - options.members.begin());
     peers_.resize(options.members.size());
     called_.resize(options.members.size());

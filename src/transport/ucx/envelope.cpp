@@ -14,8 +14,8 @@ constexpr size_t kNumbersOffset = kTokenOffset + kTokenBytes;
 
 EnvelopeBytes encode(const Envelope& envelope) {
   EnvelopeBytes bytes{};
-  std::copy(envelope.frame.begin(), envelope.frame.end(), bytes.begin());
-  std::copy(envelope.token.begin(), envelope.token.end(), bytes.begin() + kTokenOffset);
+  std::ranges::copy(envelope.frame, bytes.begin());
+  std::ranges::copy(envelope.token, bytes.begin() + kTokenOffset);
   const std::span<std::byte> numbers = std::span(bytes).subspan(kNumbersOffset);
   store_le(numbers, 0, envelope.index);
   store_le(numbers, 4, envelope.consumed);

@@ -52,10 +52,7 @@ Reply Comm::test(Request& request, int32_t* done, int32_t* sizes) {
   }
   if (request.state == Request::State::kComplete) {
     *done = 1;
-    for (uint32_t i = 0; sizes != nullptr && i < request.count; ++i) {
-      sizes[i] = static_cast<int32_t>(request.sizes.at(i));  // NCCL's type
-    }
-    request.state = Request::State::kFree;
+    request.hand_over(sizes);
     note_news();
   }
   return *done == 0 && failed() ? failure() : Reply::kSuccess;

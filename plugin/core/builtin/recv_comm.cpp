@@ -20,19 +20,23 @@ RecvComm::RecvComm(ConnectionSet connections)
   }
 }
 
+bool RecvComm::can_be_one(std::span<const Buffer> buffers) {
+  return !buffers.empty() && buffers.size() <= kMaxReceives &&
+         std::ranges::all_of(buffers, [](const Buffer& buffer) {
+           return buffer.data != nullptr || buffer.bytes == 0;
+         });
+}
+
 Reply RecvComm::irecv(std::span<const Buffer> buffers, Request** request) {
   *request = nullptr;
-  const bool fit = std::ranges::all_of(
-      buffers, [](const Buffer& buffer) { return buffer.data != nullptr || buffer.bytes == 0; });
-  if (buffers.empty() || buffers.size() > kMaxReceives || !fit) {
+  if (!can_be_one(buffers)) {
     return Reply::kInvalidArgument;
   }
   if (failed()) {
     return failure();
   }
-  const auto found = std::ranges::find_if(
-      requests_, [](const auto& each) { return each.state == Request::State::kFree; });
-  if (found == requests_.end()) {
+  RecvRequest* const found = find_free(requests_);
+  if (found == nullptr) {
     note_again(true);
     return Reply::kSuccess;
   }
@@ -49,7 +53,7 @@ Reply RecvComm::irecv(std::span<const Buffer> buffers, Request** request) {
     announce(*found);
   }
   progress_or_leave();
-  *request = &*found;
+  *request = found;
   return Reply::kSuccess;
 }
 

@@ -60,7 +60,6 @@ void log_to(Plugin::Log log) {
   logger().set_level(std::min(logger().level(), spdlog::level::info));
 }
 
-// "eth0 (10000 Mbit/s, taken: up, 10.1.0.1/24)"
 std::vector<DeviceProperties> devices_of(NetDriver& net) {
   std::vector<DeviceProperties> devices;
   int32_t count = 0;
@@ -74,6 +73,7 @@ std::vector<DeviceProperties> devices_of(NetDriver& net) {
   return devices;
 }
 
+// "eth0 (10000 Mbit/s, taken: up, 10.1.0.1/24)"
 std::string description(const DeviceProperties& device) {
   std::string text = fmt::format("{} ({} Mbit/s", device.name, device.speed_mbps);
   if (!device.pci_path.empty()) {

@@ -90,16 +90,12 @@ Result<Placement> place_ranks(ControlPlane& plane,
       log_warn("{}", shared.warning);
     }
   }
-  Placement placement{
-      std::move(assignment.map),
-      {},
-      {},
-      {},
-      {},
-      wanted,
-      std::move(assignment.warnings),
-      std::move(assignment.lost_nics),
-      std::ranges::any_of(infos, [](const RankInfo& info) { return info.device.has_value(); })};
+  Placement placement{.map = std::move(assignment.map),
+                      .wanted_rails = wanted,
+                      .warnings = std::move(assignment.warnings),
+                      .lost_nics = std::move(assignment.lost_nics),
+                      .device = std::ranges::any_of(
+                          infos, [](const RankInfo& info) { return info.device.has_value(); })};
   for (size_t rank = 0; rank < infos.size(); ++rank) {
     const uint32_t host = assignment.host_of_rank[rank];
     placement.host_id.push_back(std::to_string(host));

@@ -3,6 +3,8 @@
 // torchrun made the ranks: its agents may come from one step per node.
 #include "bootstrap/rendezvous/job_identity.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -24,12 +26,7 @@ std::string comparable(const std::string& value) {
   for (const char c : value) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   }
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "hash:";
-  for (int shift = 60; shift >= 0; shift -= 4) {
-    text += kDigits[(hash >> shift) & 0xfU];
-  }
-  return text;
+  return fmt::format("hash:{:016x}", hash);
 }
 
 class Entries {

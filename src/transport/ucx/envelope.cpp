@@ -67,12 +67,4 @@ Token token_for(const JobKey& job_key, const LinkKey& key, const TokenScope& sco
   return token;
 }
 
-bool equal(const Token& a, const Token& b) {
-  std::byte difference{0};
-  for (size_t i = 0; i < kTokenBytes; ++i) {
-    difference |= a.at(i) ^ b.at(i);
-  }
-  return difference == std::byte{0};
-}
-
 }  // namespace ho::ucx

@@ -13,55 +13,9 @@
 namespace ho::env {
 namespace {
 
-constexpr std::array kAll{
-    kLogLevel,
-    kJobKey,
-    kJobKeyFile,
-    kAllowUnauthenticated,
-    kRendezvous,
-    kJobId,
-    kHostId,
-    kGroupFile,
-    kSocketIfname,
-    kNcclSocketIfname,
-    kTopoFile,
-    kTransport,
-    kRails,
-    kAlgorithm,
-    kPieceBytes,
-    kDirectMaxBytes,
-    kScratchBytes,
-    kTimeoutMs,
-    kConnectTimeoutMs,
-    kPortRange,
-    kTcpStreams,
-    kTcpMaxConnections,
-    kRailPaceMbit,
-    kShmRingBytes,
-    kDeviceSharing,
-    kDeviceSums,
-    kShmSingleCopy,
-    kSpinUs,
-    kProgressCpu,
-    kTrace,
-    kTuningFile,
-    kTunerNics,
-    kTunerNicMbps,
-    kTunerRailMbps,
-    kTunerIntraMbps,
-    kTunerHopUs,
-    kTunerChannels,
-    kNetForward,
-    kCollNetHost,
-    kStepLog,
-    kMetricsFile,
-    kStrategyFile,
-    kAutoStrategy,
-    kEmulation,
-    kEmulatedRails,
-    kRailRateMbit,
-    kCluster,
-};
+#define HORING_NAME(name, ...) name,
+constexpr std::array kAll{HORING_VARIABLES(HORING_NAME)};
+#undef HORING_NAME
 
 Status bad_value(const Variable& variable, std::string_view value, std::string_view takes) {
   return invalid(std::string(variable.name) + "=" + std::string(value) + ": takes " +

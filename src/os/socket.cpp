@@ -195,8 +195,9 @@ Result<std::vector<SocketAddress>> interface_addresses(uint16_t port) {
       addresses.push_back(address);
     }
   }
-  std::ranges::stable_partition(
-      addresses, [](const SocketAddress& address) { return !address.is_loopback(); });
+  std::stable_partition(addresses.begin(), addresses.end(), [](const SocketAddress& address) {
+    return !address.is_loopback();
+  });
   return addresses;
 }
 

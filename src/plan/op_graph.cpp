@@ -96,8 +96,8 @@ Status Connector::pair() {
       recvs.push_back({op.peer.value(), self, op.lane, op.rail.value(), op.connection, id});
     }
   }
-  std::ranges::sort(sends);
-  std::ranges::sort(recvs);
+  std::sort(sends.begin(), sends.end());
+  std::sort(recvs.begin(), recvs.end());
   const auto broken = [&](std::string message) {
     return broken_plan(whole_.plan, "pairing", std::move(message));
   };

@@ -22,6 +22,13 @@ PlanOp& OpWriter::append(OpKind kind,
   return op;
 }
 
+void set_whole_blocks(Plan& plan, uint32_t count) {
+  plan.block_count = count;
+  for (uint32_t block = 0; block < count; ++block) {
+    plan.chunks.push_back({block, 0, 1});
+  }
+}
+
 void OpWriter::also_after(const std::vector<uint32_t>& earlier) {
   std::vector<uint32_t>& deps = out_.ops.back().deps;
   deps.insert(deps.end(), earlier.begin(), earlier.end());

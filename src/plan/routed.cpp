@@ -199,19 +199,11 @@ class RouteTable {
   uint32_t row_ = 0;             // chunks
 };
 
-class Routed {
+class Routed : RankBuilder {
  public:
   Routed(
       const GroupMap& map, const RouteTable& table, GlobalRank self, bool whole_ops, RankPlan& out)
-      : map_(map),
-        table_(table),
-        self_(self),
-        whole_ops_(whole_ops),
-        writer_(map, self, out),
-        group_(map.group_of(self)),
-        local_(map.group_rank_of(self).value()),
-        size_(map.group_size(group_)),
-        rails_(map.rail_count()) {}
+      : RankBuilder(map, self, out), table_(table), whole_ops_(whole_ops) {}
 
   void run() {
     for (uint32_t k = 1; k < map_.group_count(); ++k) {
@@ -226,12 +218,6 @@ class Routed {
   }
 
  private:
-  [[nodiscard]] bool is_rail(uint32_t local) const { return local < rails_; }
-  [[nodiscard]] GlobalRank member(uint32_t local) const {
-    return map_.rank_at(group_, GroupRank(local));
-  }
-  [[nodiscard]] uint32_t ahead(uint32_t k) const { return (local_ + k) % size_; }
-  [[nodiscard]] uint32_t back(uint32_t k) const { return (local_ + size_ - k) % size_; }
   [[nodiscard]] Ranks self_if(bool takes_part) const { return takes_part ? Ranks{self_} : Ranks{}; }
 
   // Which loads go in one message, as both ends see it.
@@ -363,15 +349,8 @@ class Routed {
     }
   }
 
-  const GroupMap& map_;
   const RouteTable& table_;
-  GlobalRank self_;
   bool whole_ops_;
-  OpWriter writer_;
-  GroupIndex group_;
-  uint32_t local_;
-  uint32_t size_;
-  uint32_t rails_;
   std::map<ChunkIndex, uint32_t> passing_;  // the receives that brought chunks here
 };
 

@@ -57,28 +57,18 @@ uint32_t prefix_length(const std::array<uint8_t, N>& mask) {
   return bits;
 }
 
-std::string ipv4_text(const ifaddrs& entry) {
-  const auto address = address_as<sockaddr_in>(entry.ifa_addr);
+// "10.1.0.1/24"; without a mask the address alone is the network.
+template <typename Socket, typename Address>
+std::string address_text(const ifaddrs& entry, Address Socket::*part) {
+  const Address address = address_as<Socket>(entry.ifa_addr).*part;
   std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
-  uint32_t prefix = 32;
+  inet_ntop(entry.ifa_addr->sa_family, &address, text.data(), text.size());
+  std::array<uint8_t, sizeof(Address)> mask{};
+  mask.fill(0xff);
   if (entry.ifa_netmask != nullptr) {
-    const auto mask = address_as<sockaddr_in>(entry.ifa_netmask);
-    prefix = static_cast<uint32_t>(std::popcount(mask.sin_addr.s_addr));
+    mask = std::bit_cast<decltype(mask)>(address_as<Socket>(entry.ifa_netmask).*part);
   }
-  return std::string(text.data()) + "/" + std::to_string(prefix);
-}
-
-std::string ipv6_text(const ifaddrs& entry) {
-  const auto address = address_as<sockaddr_in6>(entry.ifa_addr);
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
-  uint32_t prefix = 128;
-  if (entry.ifa_netmask != nullptr) {
-    const auto mask = address_as<sockaddr_in6>(entry.ifa_netmask);
-    prefix = prefix_length(std::to_array(mask.sin6_addr.s6_addr));
-  }
-  return std::string(text.data()) + "/" + std::to_string(prefix);
+  return std::string(text.data()) + "/" + std::to_string(prefix_length(mask));
 }
 
 std::string hardware_text(const sockaddr_ll& link) {
@@ -115,10 +105,10 @@ void add_entry(const ifaddrs& entry, Found& found) {
       return;
     }
     case AF_INET:
-      found.interface.addresses.push_back(ipv4_text(entry));
+      found.interface.addresses.push_back(address_text(entry, &sockaddr_in::sin_addr));
       return;
     case AF_INET6:
-      found.interface.addresses.push_back(ipv6_text(entry));
+      found.interface.addresses.push_back(address_text(entry, &sockaddr_in6::sin6_addr));
       return;
     default:
       return;

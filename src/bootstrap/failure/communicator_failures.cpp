@@ -321,13 +321,14 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::take_late_abor
   return decisions;
 }
 
-std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadline now) {
+std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_those(
+    const std::function<bool(uint64_t, const FailureAggregator&)>& is_due) {
   std::vector<Decision> decisions = take_late_aborts();
   std::vector<std::pair<Deadline, uint64_t>> due;
   for (const auto& [number, communicator] : communicators_) {
-    if (communicator.aggregator != nullptr && communicator.aggregator->next_deadline() <= now &&
-        !waits_for_below(number)) {
-      due.emplace_back(*communicator.aggregator->began(), number);
+    const FailureAggregator* aggregator = communicator.aggregator.get();
+    if (aggregator != nullptr && aggregator->began().has_value() && is_due(number, *aggregator)) {
+      due.emplace_back(*aggregator->began(), number);
     }
   }
   std::ranges::sort(due);
@@ -340,21 +341,14 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadlin
   return decisions;
 }
 
+std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadline now) {
+  return decide_those([&](uint64_t number, const FailureAggregator& aggregator) {
+    return aggregator.next_deadline() <= now && !waits_for_below(number);
+  });
+}
+
 std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_now() {
-  std::vector<Decision> decisions = take_late_aborts();
-  std::vector<std::pair<Deadline, uint64_t>> open;
-  for (const auto& [number, communicator] : communicators_) {
-    if (communicator.aggregator != nullptr && communicator.aggregator->began().has_value()) {
-      open.emplace_back(*communicator.aggregator->began(), number);
-    }
-  }
-  std::ranges::sort(open);
-  for (const auto& [began, number] : open) {
-    if (knows(number) && communicators_.at(number).aggregator != nullptr) {
-      decide_one(number, decisions);
-    }
-  }
-  return decisions;
+  return decide_those([](uint64_t, const FailureAggregator&) { return true; });
 }
 
 bool CommunicatorFailures::has_cause(uint64_t communicator) const {

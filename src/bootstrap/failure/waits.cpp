@@ -100,8 +100,9 @@ std::vector<const RankState*> waits_elsewhere(const Member& member) {
       waits.push_back(&state);
     }
   }
-  std::ranges::stable_partition(
-      waits, [&](const RankState* state) { return same_communicator(*state, *member.state); });
+  std::stable_partition(waits.begin(), waits.end(), [&](const RankState* state) {
+    return same_communicator(*state, *member.state);
+  });
   return waits;
 }
 

@@ -13,18 +13,10 @@ namespace nccl_abi::v5 {
 using v3::cost_of;
 using v3::kIgnoredCost;
 
-// Indices of TunerConstants.
-enum Link : int { kLinkNvlink = 0, kLinkPci = 1, kLinkNet = 2 };
-inline constexpr int kLinkCount = 3;
-enum Generation : int {
-  kGenerationVolta = 0,
-  kGenerationAmpere = 1,
-  kGenerationHopper = 2,
-  kGenerationBlackwell = 3,
-};
-inline constexpr int kGenerationCount = 4;
-enum Scale : int { kScaleOneNode = 0, kScaleTwoNodes = 1, kScaleMoreNodes = 2 };
-inline constexpr int kScaleCount = 3;
+// Indices of TunerConstants count these.
+inline constexpr int kLinkCount = 3;        // NVLink, PCI, network
+inline constexpr int kGenerationCount = 4;  // Volta, Ampere, Hopper, Blackwell
+inline constexpr int kScaleCount = 3;       // one node, two nodes, more
 
 struct NvlDomainInfo {
   int nNvlDomains;

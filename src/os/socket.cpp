@@ -17,14 +17,7 @@
 namespace ho {
 namespace {
 
-struct AddressListDeleter {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
-
-struct InterfaceListDeleter {
-  void operator()(ifaddrs* list) const { ::freeifaddrs(list); }
-};
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 Result<AddressList> look_up(const std::string& host, uint16_t port, int flags) {
   addrinfo hints{};
@@ -33,12 +26,21 @@ Result<AddressList> look_up(const std::string& host, uint16_t port, int flags) {
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* list = nullptr;
   const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  AddressList owned(list);
+  AddressList owned(list, &::freeaddrinfo);
   if (error != 0) {
     return Status(StatusCode::kConnection,
                   "host \"" + host + "\" has no address: " + ::gai_strerror(error));
   }
   return owned;
+}
+
+Result<SocketAddress> address_by(int (&ask)(int, sockaddr*, socklen_t*), const char* what, int fd) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  if (ask(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    return system_error(what, errno);
+  }
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address), bytes);
 }
 
 Status set_option(int fd, int level, int name, int value, const char* what) {
@@ -178,7 +180,7 @@ Result<std::vector<SocketAddress>> interface_addresses(uint16_t port) {
   if (::getifaddrs(&list) != 0) {
     return system_error("getifaddrs", errno);
   }
-  const std::unique_ptr<ifaddrs, InterfaceListDeleter> owned(list);
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(list, &::freeifaddrs);
   std::vector<SocketAddress> addresses;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) {
@@ -255,21 +257,11 @@ Result<std::optional<Accepted>> accept_from(int listener) {
 }
 
 Result<SocketAddress> local_address(int fd) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
-    return system_error("getsockname", errno);
-  }
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&address), bytes);
+  return address_by(::getsockname, "getsockname", fd);
 }
 
 Result<SocketAddress> peer_address(int fd) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
-    return system_error("getpeername", errno);
-  }
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&address), bytes);
+  return address_by(::getpeername, "getpeername", fd);
 }
 
 Status set_no_delay(int fd) {

@@ -47,22 +47,6 @@ Result<std::vector<uint32_t>> parse_cpu_list(std::string_view text) {
   }
 }
 
-std::string format_cpu_list(std::span<const uint32_t> cpus) {
-  std::string text;
-  for (size_t i = 0; i < cpus.size();) {
-    size_t last = i;
-    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) {
-      ++last;
-    }
-    text += (i == 0 ? "" : ",") + std::to_string(cpus[i]);
-    if (last > i) {
-      text += "-" + std::to_string(cpus[last]);
-    }
-    i = last + 1;
-  }
-  return text;
-}
-
 Result<std::vector<uint32_t>> progress_cpus(std::string_view setting,
                                             std::span<const NumaNode> nodes,
                                             int32_t nic_numa_node,
@@ -90,8 +74,8 @@ Result<std::vector<uint32_t>> progress_cpus(std::string_view setting,
       *listed, std::back_inserter(cpus), [&](uint32_t c) { return !permitted.contains(c); });
   if (!cpus.empty()) {
     return invalid("HORING_PROGRESS_CPU=" + std::string(setting) +
-                   ": this process may not use CPU " + format_cpu_list(cpus) + ", only " +
-                   format_cpu_list(allowed) + "; take some of those, auto or none");
+                   ": this process may not use CPU " + ranges_text(cpus) + ", only " +
+                   ranges_text(allowed) + "; take some of those, auto or none");
   }
   return listed;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "auth/printable.hpp"
+#include "base/quantity.hpp"
 
 namespace ho::plugin::rail {
 namespace {
@@ -13,13 +14,6 @@ struct Line {
   std::string_view what;
   std::string_view value;
 };
-
-std::string_view take_line(std::string_view& text) {
-  const size_t end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-  return line;
-}
 
 Line parts(std::string_view line) {
   const size_t equals = line.find('=');
@@ -35,8 +29,8 @@ std::string escaped(std::string_view text) {
 
 std::optional<Difference> first_difference(std::string_view first, std::string_view second) {
   while (!first.empty() || !second.empty()) {
-    const std::string_view one = take_line(first);
-    const std::string_view other = take_line(second);
+    const std::string_view one = take_until(first, '\n');
+    const std::string_view other = take_until(second, '\n');
     if (one == other) {
       continue;
     }

@@ -335,14 +335,6 @@ std::vector<GatherTable::Outcome> GatherTable::rank_ended(uint32_t rank, const S
   return outcomes;
 }
 
-std::vector<GatherTable::Outcome> GatherTable::fail_all(const Status& why) {
-  std::vector<Outcome> outcomes;
-  while (!gathers_.empty()) {
-    outcomes.push_back(fail(gathers_.begin(), why));
-  }
-  return outcomes;
-}
-
 Deadline GatherTable::next_deadline() const {
   Deadline next = Deadline::max();
   for (const Gather& gather : gathers_) {

@@ -11,6 +11,7 @@
 
 #include "auth/printable.hpp"
 #include "base/env.hpp"
+#include "base/quantity.hpp"
 
 namespace ho {
 namespace {
@@ -51,12 +52,11 @@ class Entries {
 std::map<std::string_view, std::string_view> parsed(std::string_view text) {
   std::map<std::string_view, std::string_view> entries;
   while (!text.empty()) {
-    const std::string_view entry = text.substr(0, text.find(' '));
+    const std::string_view entry = take_until(text, ' ');
     const size_t equals = entry.find('=');
     if (equals != std::string_view::npos) {
       entries.emplace(entry.substr(0, equals), entry.substr(equals + 1));
     }
-    text.remove_prefix(std::min(text.size(), entry.size() + 1));
   }
   return entries;
 }

@@ -19,6 +19,17 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
+// Where an address of the family has its host's.
+struct HostPart {
+  size_t offset;
+  size_t bytes;
+};
+
+HostPart host_part(int family) {
+  return family == AF_INET6 ? HostPart{offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr)}
+                            : HostPart{offsetof(sockaddr_in, sin_addr), sizeof(in_addr)};
+}
+
 Result<AddressList> look_up(const std::string& host, uint16_t port, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -72,17 +83,25 @@ Result<SocketAddress> SocketAddress::numeric(std::string_view host, uint16_t por
   return address;
 }
 
+SocketAddress SocketAddress::of(int family, const HostBytes& host, uint16_t port) {
+  SocketAddress address;
+  const HostPart part = host_part(family);
+  address.storage_.ss_family = family == AF_INET6 ? AF_INET6 : AF_INET;
+  address.size_bytes_ = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  std::memcpy(reinterpret_cast<char*>(&address.storage_) + part.offset, host.data(), part.bytes);
+  address.set_port(port);
+  return address;
+}
+
 std::vector<SocketAddress> SocketAddress::any(uint16_t port) {
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  six.sin6_addr = in6addr_any;
-  six.sin6_port = htons(port);
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_addr.s_addr = htonl(INADDR_ANY);
-  four.sin_port = htons(port);
-  return {SocketAddress(reinterpret_cast<const sockaddr*>(&six), sizeof six),
-          SocketAddress(reinterpret_cast<const sockaddr*>(&four), sizeof four)};
+  return {of(AF_INET6, {}, port), of(AF_INET, {}, port)};
+}
+
+SocketAddress::HostBytes SocketAddress::host_bytes() const {
+  HostBytes host{};
+  const HostPart part = host_part(family());
+  std::memcpy(host.data(), reinterpret_cast<const char*>(&storage_) + part.offset, part.bytes);
+  return host;
 }
 
 uint16_t SocketAddress::port() const {
@@ -112,22 +131,8 @@ std::string SocketAddress::host() const {
 }
 
 bool SocketAddress::same_host(const SocketAddress& other) const {
-  if (family() != other.family()) {
-    return false;
-  }
-  if (family() == AF_INET) {
-    sockaddr_in mine{};
-    sockaddr_in theirs{};
-    std::memcpy(&mine, &storage_, sizeof mine);
-    std::memcpy(&theirs, &other.storage_, sizeof theirs);
-    return mine.sin_addr.s_addr == theirs.sin_addr.s_addr;
-  }
-  sockaddr_in6 mine{};
-  sockaddr_in6 theirs{};
-  std::memcpy(&mine, &storage_, sizeof mine);
-  std::memcpy(&theirs, &other.storage_, sizeof theirs);
-  return mine.sin6_scope_id == theirs.sin6_scope_id &&
-         std::memcmp(&mine.sin6_addr, &theirs.sin6_addr, sizeof mine.sin6_addr) == 0;
+  return family() == other.family() && host_bytes() == other.host_bytes() &&
+         scope() == other.scope();
 }
 
 bool SocketAddress::is_loopback() const {

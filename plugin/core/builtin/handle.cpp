@@ -1,9 +1,6 @@
 #include "core/builtin/handle.hpp"
 
-#include <netinet/in.h>
-
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "auth/printable.hpp"
@@ -65,18 +62,7 @@ Status check_address(const Handle& handle) {
 }  // namespace
 
 SocketAddress Handle::socket_address() const {
-  if (family == AF_INET6) {
-    sockaddr_in6 six{};
-    six.sin6_family = AF_INET6;
-    six.sin6_port = htons(port);
-    std::memcpy(&six.sin6_addr, address.data(), sizeof six.sin6_addr);
-    return {reinterpret_cast<const sockaddr*>(&six), sizeof six};
-  }
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = htons(port);
-  std::memcpy(&four.sin_addr, address.data(), sizeof four.sin_addr);
-  return {reinterpret_cast<const sockaddr*>(&four), sizeof four};
+  return SocketAddress::of(family, address, port);
 }
 
 std::string Handle::to_string() const {
@@ -84,20 +70,13 @@ std::string Handle::to_string() const {
 }
 
 Result<Handle> handle_of(const SocketAddress& bound) {
-  Handle handle;
-  handle.family = bound.family();
-  handle.port = bound.port();
-  if (handle.family == AF_INET6) {
-    sockaddr_in6 six{};
-    std::memcpy(&six, bound.get(), sizeof six);
-    std::memcpy(handle.address.data(), &six.sin6_addr, sizeof six.sin6_addr);
-  } else if (handle.family == AF_INET) {
-    sockaddr_in four{};
-    std::memcpy(&four, bound.get(), sizeof four);
-    std::memcpy(handle.address.data(), &four.sin_addr, sizeof four.sin_addr);
-  } else {
+  if (bound.family() != AF_INET && bound.family() != AF_INET6) {
     return Status(StatusCode::kUnsupported, "neither an IPv4 nor an IPv6 address");
   }
+  Handle handle;
+  handle.family = bound.family();
+  handle.address = bound.host_bytes();
+  handle.port = bound.port();
   return handle;
 }
 

@@ -10,17 +10,6 @@ namespace {
 
 constexpr size_t kMaxTextBytes = 80;
 
-struct Line {
-  std::string_view what;
-  std::string_view value;
-};
-
-Line parts(std::string_view line) {
-  const size_t equals = line.find('=');
-  return equals == std::string_view::npos ? Line{line, ""}
-                                          : Line{line.substr(0, equals), line.substr(equals + 1)};
-}
-
 std::string escaped(std::string_view text) {
   return text.empty() ? "(none)" : printable(text, kMaxTextBytes);
 }
@@ -34,10 +23,11 @@ std::optional<Difference> first_difference(std::string_view first, std::string_v
     if (one == other) {
       continue;
     }
-    const Line left = parts(one);
-    const Line right = parts(other);
-    if (left.what == right.what) {
-      return Difference{escaped(left.what), escaped(left.value), escaped(right.value)};
+    std::string_view left = one;
+    std::string_view right = other;
+    const std::string_view what = take_until(left, '=');
+    if (what == take_until(right, '=')) {
+      return Difference{escaped(what), escaped(left), escaped(right)};
     }
     return Difference{"settings", escaped(one), escaped(other)};
   }

@@ -1,4 +1,5 @@
 // The header of every active message of the UCX transport.
+#include "base/bytes.hpp"
 #include "fuzz.hpp"
 #include "transport/ucx/envelope.hpp"
 

@@ -18,7 +18,7 @@
 namespace ho {
 
 struct TcpOptions : NetworkPlace {
-  std::vector<RailInterface> rails;  // of this rank's host, by RailIndex
+  std::vector<RailInterface> rails = {};  // of this rank's host, by RailIndex
   uint32_t connections_per_link = 1;
   uint32_t max_connections = 256;
   std::chrono::milliseconds connect_timeout{60000};

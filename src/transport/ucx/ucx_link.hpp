@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "transport/transport.hpp"
 #include "transport/ucx/envelope.hpp"
 #include "transport/ucx/worker.hpp"

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/bytes.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "transport/ucx/envelope.hpp"

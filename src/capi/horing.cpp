@@ -112,14 +112,6 @@ const GroupMap* map_of(const ho_comm* comm) {
   return comm == nullptr ? nullptr : &comm->communicator->map();
 }
 
-template <typename Function>
-ho_status on_comm(ho_comm* comm, const char* call, const Function& function) {
-  return guarded([&]() -> Status {
-    HORING_TRY(check_comm(comm, call));
-    return function(*comm->communicator);
-  });
-}
-
 bool has_rank(const GroupMap* map, int32_t rank) {
   return map != nullptr && rank >= 0 && static_cast<uint32_t>(rank) < map->world_size();
 }
@@ -167,39 +159,44 @@ size_t ho_dtype_bytes(ho_dtype dtype) {
 }
 
 ho_status ho_comm_register(ho_comm* comm, void* memory, size_t bytes) {
-  return on_comm(comm, "ho_comm_register", [&](Communicator& communicator) -> Status {
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_register"));
     if (memory == nullptr || bytes == 0) {
       return invalid("ho_comm_register: null memory, or no bytes");
     }
-    return communicator.call_device().register_memory(memory, bytes);
+    return comm->communicator->call_device().register_memory(memory, bytes);
   });
 }
 
 ho_status ho_comm_deregister(ho_comm* comm, void* memory) {
-  return on_comm(comm, "ho_comm_deregister", [&](Communicator& communicator) {
-    return communicator.call_device().deregister_memory(memory);
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_deregister"));
+    return comm->communicator->call_device().deregister_memory(memory);
   });
 }
 
 ho_status ho_comm_status(ho_comm* comm) {
-  return on_comm(comm, "ho_comm_status", [](Communicator& communicator) {
-    return communicator.engine().status();
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_status"));
+    return comm->communicator->engine().status();
   });
 }
 
 ho_status ho_comm_left(ho_comm* comm) {
-  return on_comm(comm, "ho_comm_left", [](Communicator& communicator) {
-    return communicator.engine().first_left();
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_left"));
+    return comm->communicator->engine().first_left();
   });
 }
 
 ho_status ho_comm_set_name(ho_comm* comm, const char* name, uint64_t id) {
-  return on_comm(comm, "ho_comm_set_name", [&](Communicator& communicator) -> Status {
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_set_name"));
     constexpr size_t kMaxNameBytes = 200;  // errors have it among other things
     if (name == nullptr || name[0] == '\0' || std::strlen(name) > kMaxNameBytes || id == 0) {
       return invalid("ho_comm_set_name: a null or empty name, one of over 200 bytes, or the id 0");
     }
-    communicator.set_name(name, id);
+    comm->communicator->set_name(name, id);
     return {};
   });
 }
@@ -249,8 +246,9 @@ ho_status ho_comm_split(ho_comm* comm, int32_t color, int32_t key, ho_comm** spl
 }
 
 ho_status ho_comm_abort(ho_comm* comm, const char* reason) {
-  return on_comm(comm, "ho_comm_abort", [&](Communicator& communicator) {
-    return communicator.abort(reason == nullptr ? "" : reason);
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_abort"));
+    return comm->communicator->abort(reason == nullptr ? "" : reason);
   });
 }
 
@@ -310,8 +308,9 @@ uint64_t ho_comm_memory_bytes(const ho_comm* comm) {
 }
 
 ho_status ho_comm_measure_links(ho_comm* comm) {
-  return on_comm(comm, "ho_comm_measure_links", [&](Communicator& communicator) -> Status {
-    HORING_ASSIGN(comm->link_rates, measure_links(communicator));
+  return guarded([&]() -> Status {
+    HORING_TRY(check_comm(comm, "ho_comm_measure_links"));
+    HORING_ASSIGN(comm->link_rates, measure_links(*comm->communicator));
     return {};
   });
 }

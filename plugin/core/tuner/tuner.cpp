@@ -84,11 +84,7 @@ class Modelled {
 };
 
 const ChoiceRange& range_at(const std::vector<ChoiceRange>& ranges, uint64_t bytes) noexcept {
-  const auto after =
-      std::ranges::upper_bound(ranges, bytes, [](uint64_t size, const ChoiceRange& range) {
-        return size < range.first_bytes;
-      });
-  return *(after - 1);
+  return *(std::ranges::upper_bound(ranges, bytes, {}, &ChoiceRange::first_bytes) - 1);
 }
 
 // Where the file has no rule the line is 0.

@@ -53,7 +53,13 @@ using AllReduce = Result(void* group,
                          void* send_memory,
                          void* receive_memory,
                          void** request);
-// Buffer is a part of a window, with its registration.
+// A part of a window, with its registration. Size is uint32_t in version 8, size_t since.
+template <typename Size>
+struct WindowPart {
+  void* mhandle;
+  void* address;
+  Size size;
+};
 template <typename Buffer>
 using AllGather = Result(void* group,
                          void* send,

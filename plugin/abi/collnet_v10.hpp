@@ -5,8 +5,6 @@
 
 namespace nccl_abi::v10 {
 
-inline constexpr const char* kCollNetSymbol = "ncclCollNetPlugin_v10";
-
 using v9::Buffer;
 using v9::CollNet;
 static_assert(sizeof(CollNet) == 144);

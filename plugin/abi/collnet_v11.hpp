@@ -12,8 +12,6 @@
 
 namespace nccl_abi::v11 {
 
-inline constexpr const char* kCollNetSymbol = "ncclCollNetPlugin_v11";
-
 using v9::Buffer;
 
 // v12's table differs in what these two are.

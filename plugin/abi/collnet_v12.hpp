@@ -9,8 +9,6 @@
 
 namespace nccl_abi::v12 {
 
-inline constexpr const char* kCollNetSymbol = "ncclCollNetPlugin_v12";
-
 using v11::Buffer;
 using CollNet = v11::BasicCollNet<NetProperties, VirtualDeviceProperties>;
 static_assert(coll_net_in_place<CollNet>());

@@ -11,18 +11,8 @@
 
 namespace nccl_abi::v9 {
 
-inline constexpr const char* kCollNetSymbol = "ncclCollNetPlugin_v9";
-
-// A part of a window, with its registration.
-struct Buffer {
-  void* mhandle;
-  void* address;
-  size_t size;
-};
-static_assert(offsetof(Buffer, mhandle) == 0);
-static_assert(offsetof(Buffer, address) == 8);
-static_assert(offsetof(Buffer, size) == 16);
-static_assert(sizeof(Buffer) == 24);
+using Buffer = WindowPart<size_t>;
+static_assert(window_part_in_place<Buffer>());
 
 struct CollNet {
   const char* name;

@@ -59,7 +59,6 @@ enum class Function : int {
   kSignal = 13,
   kWaitSignal = 14,
 };
-inline constexpr int kTunedFunctionCount = 5;
 
 // Indices of tables, so they convert to int.
 enum Algorithm : int {
@@ -93,7 +92,6 @@ inline constexpr size_t kMaxCollNetBytesV8 = size_t{512} << 20;
 inline constexpr uintptr_t kOptionalReceiveCompletion = 0x1;
 
 enum class NetDeviceType : int { kHost = 0, kUnpack = 1, kGinProxy = 2, kGinGdaki = 3 };
-inline constexpr int kNetDeviceInvalidVersion = 0;
 // What connect() and accept() give back for device types other than kHost; we have none.
 struct DeviceHandle;
 
@@ -105,16 +103,8 @@ enum class LogLevel : int {
   kAbort = 4,
   kTrace = 5,
 };
-enum LogSubsystem : unsigned long {
-  kLogInit = 0x1,
-  kLogColl = 0x2,
-  kLogP2p = 0x4,
-  kLogShm = 0x8,
-  kLogNet = 0x10,
-  kLogGraph = 0x20,
-  kLogTuning = 0x40,
-  kLogEnv = 0x80,
-};
+// Those of NCCL's that we log under.
+enum LogSubsystem : unsigned long { kLogInit = 0x1, kLogNet = 0x10 };
 // `flags` holds LogSubsystem bits; `format` is printf's.
 using DebugLogger = void (*)(
     LogLevel level, unsigned long flags, const char* file, int line, const char* format, ...);

@@ -5,23 +5,23 @@
 #include <cstdint>
 
 #include "abi/common.hpp"
+#include "abi/layout.hpp"
 
 namespace nccl_abi::v1 {
 
-inline constexpr const char* kEnvSymbol = "ncclEnvPlugin_v1";
-
-struct Env {
+// Of version 2 too.
+template <typename Init>
+struct BasicEnv {
   const char* name;
-  Result (*init)(uint8_t major, uint8_t minor, uint8_t patch, const char* suffix);
+  Init* init;
   Result (*finalize)();
   // Null for a variable that is not set. The text is valid until the next call with this name or
   // finalize(). Once loaded it serves all of NCCL's variables: it calls getenv() itself.
   const char* (*getEnv)(const char* name);
 };
-static_assert(offsetof(Env, name) == 0 * sizeof(void*));
-static_assert(offsetof(Env, init) == 1 * sizeof(void*));
-static_assert(offsetof(Env, finalize) == 2 * sizeof(void*));
-static_assert(offsetof(Env, getEnv) == 3 * sizeof(void*));
+
+using Env = BasicEnv<Result(uint8_t major, uint8_t minor, uint8_t patch, const char* suffix)>;
+static_assert(env_in_place<Env>());
 static_assert(sizeof(Env) == 32);
 
 }  // namespace nccl_abi::v1

@@ -1,28 +1,16 @@
 // Env plugins, version 2 (since NCCL 2.30.7): the plugin may log.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "abi/common.hpp"
+#include "abi/env_v1.hpp"
 
 namespace nccl_abi::v2 {
 
-inline constexpr const char* kEnvSymbol = "ncclEnvPlugin_v2";
-
-struct Env {
-  const char* name;
-  Result (*init)(
-      uint8_t major, uint8_t minor, uint8_t patch, const char* suffix, DebugLogger logger);
-  Result (*finalize)();
-  // Null for a variable that is not set. The text is valid until the next call with this name or
-  // finalize(). Once loaded it serves all of NCCL's variables: it calls getenv() itself.
-  const char* (*getEnv)(const char* name);
-};
-static_assert(offsetof(Env, name) == 0 * sizeof(void*));
-static_assert(offsetof(Env, init) == 1 * sizeof(void*));
-static_assert(offsetof(Env, finalize) == 2 * sizeof(void*));
-static_assert(offsetof(Env, getEnv) == 3 * sizeof(void*));
+using Env = v1::BasicEnv<Result(
+    uint8_t major, uint8_t minor, uint8_t patch, const char* suffix, DebugLogger logger)>;
+static_assert(env_in_place<Env>());
 static_assert(sizeof(Env) == 32);
 
 }  // namespace nccl_abi::v2

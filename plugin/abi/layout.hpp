@@ -59,4 +59,30 @@ consteval bool properties_in_place() {
          offsetof(NetProperties, netDeviceVersion) == 60 && offsetof(NetProperties, vProps) == 64;
 }
 
+// Of v8 and later.
+template <typename WindowPart>
+consteval bool window_part_in_place() {
+  return offsetof(WindowPart, mhandle) == 0 && offsetof(WindowPart, address) == 8 &&
+         offsetof(WindowPart, size) == 16 && sizeof(WindowPart) == 24;
+}
+
+// The fourth is destroy() to version 4 and finalize() since.
+template <typename Tuner>
+consteval bool tuner_in_place() {
+  const bool first = offsetof(Tuner, name) == 0 * sizeof(void*) &&
+                     offsetof(Tuner, init) == 1 * sizeof(void*) &&
+                     offsetof(Tuner, getCollInfo) == 2 * sizeof(void*);
+  if constexpr (requires { &Tuner::destroy; }) {
+    return first && offsetof(Tuner, destroy) == 3 * sizeof(void*);
+  } else {
+    return first && offsetof(Tuner, finalize) == 3 * sizeof(void*);
+  }
+}
+
+template <typename Env>
+consteval bool env_in_place() {
+  return offsetof(Env, name) == 0 * sizeof(void*) && offsetof(Env, init) == 1 * sizeof(void*) &&
+         offsetof(Env, finalize) == 2 * sizeof(void*) && offsetof(Env, getEnv) == 3 * sizeof(void*);
+}
+
 }  // namespace nccl_abi

@@ -2,36 +2,25 @@
 
 #include <strings.h>
 
+#include <array>
 #include <string_view>
 
 namespace nccl_abi {
 namespace {
 
-std::string_view symbol_stem(PluginKind kind) {
-  switch (kind) {
-    case PluginKind::kNet:
-      return "ncclNetPlugin_v";
-    case PluginKind::kCollNet:
-      return "ncclCollNetPlugin_v";
-    case PluginKind::kTuner:
-      return "ncclTunerPlugin_v";
-    case PluginKind::kEnv:
-      return "ncclEnvPlugin_v";
-  }
-  return "";
-}
+struct KindNames {
+  std::string_view symbol;  // then the version
+  std::string_view file;
+};
 
-std::string file_stem(PluginKind kind) {
-  switch (kind) {
-    case PluginKind::kNet:
-    case PluginKind::kCollNet:
-      return "libnccl-net";
-    case PluginKind::kTuner:
-      return "libnccl-tuner";
-    case PluginKind::kEnv:
-      return "libnccl-env";
-  }
-  return "";
+// By PluginKind.
+constexpr std::array kKindNames{KindNames{"ncclNetPlugin_v", "libnccl-net"},
+                                KindNames{"ncclCollNetPlugin_v", "libnccl-net"},
+                                KindNames{"ncclTunerPlugin_v", "libnccl-tuner"},
+                                KindNames{"ncclEnvPlugin_v", "libnccl-env"}};
+
+const KindNames& names_of(PluginKind kind) {
+  return kKindNames.at(static_cast<size_t>(kind));
 }
 
 bool is_net(PluginKind kind) {
@@ -43,7 +32,7 @@ bool is_library_name(std::string_view name) {
 }
 
 FilesTried names_to_try(FileNaming naming, PluginKind kind, const std::string& name) {
-  const std::string prefixed = file_stem(kind) + "-" + name + ".so";
+  const std::string prefixed = std::string(names_of(kind).file) + "-" + name + ".so";
   switch (naming) {
     case FileNaming::kVerbatim:
       return {name};
@@ -95,7 +84,7 @@ std::span<const int> versions(const Release& release, PluginKind kind) {
 }
 
 std::string symbol(PluginKind kind, int version) {
-  return std::string(symbol_stem(kind)) + std::to_string(version);
+  return std::string(names_of(kind).symbol) + std::to_string(version);
 }
 
 std::vector<std::string> symbols(const Release& release, PluginKind kind) {
@@ -123,7 +112,7 @@ std::vector<FilesTried> files_tried(const Release& release, PluginKind kind, con
   } else if (naming == FileNaming::kVerbatim) {
     return {};
   } else {
-    return {{file_stem(kind) + ".so"}};
+    return {{std::string(names_of(kind).file) + ".so"}};
   }
   std::vector<FilesTried> plugins;
   for (const std::string& name : names) {

@@ -11,8 +11,6 @@
 
 namespace nccl_abi::v11 {
 
-inline constexpr const char* kNetSymbol = "ncclNetPlugin_v11";
-
 using v10::CommConfig;
 using v9::kMaxDevicesPerNic;
 using v9::VirtualDeviceProperties;

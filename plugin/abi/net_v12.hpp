@@ -10,17 +10,11 @@
 
 namespace nccl_abi::v12 {
 
-inline constexpr const char* kNetSymbol = "ncclNetPlugin_v12";
-
 using v11::CommConfig;
 using v11::NetAttr;
 
 inline constexpr int kMaxDevicesPerNic = 8;
-// The physical devices of a virtual one.
-struct VirtualDeviceProperties {
-  int ndevs;
-  int devs[kMaxDevicesPerNic];
-};
+using VirtualDeviceProperties = v9::BasicVirtualDevice<kMaxDevicesPerNic>;
 static_assert(offsetof(VirtualDeviceProperties, devs) == 4);
 static_assert(sizeof(VirtualDeviceProperties) == 36);
 

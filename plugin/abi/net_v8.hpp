@@ -10,8 +10,6 @@
 
 namespace nccl_abi::v8 {
 
-inline constexpr const char* kNetSymbol = "ncclNetPlugin_v8";
-
 struct NetProperties {
   char* name;
   char* pciPath;    // in sysfs; null where there is none

@@ -10,14 +10,15 @@
 
 namespace nccl_abi::v9 {
 
-inline constexpr const char* kNetSymbol = "ncclNetPlugin_v9";
+// The physical devices of a virtual one.
+template <int max_devices>
+struct BasicVirtualDevice {
+  int ndevs;
+  int devs[max_devices];
+};
 
 inline constexpr int kMaxDevicesPerNic = 4;
-// The physical devices of a virtual one.
-struct VirtualDeviceProperties {
-  int ndevs;
-  int devs[kMaxDevicesPerNic];
-};
+using VirtualDeviceProperties = BasicVirtualDevice<kMaxDevicesPerNic>;
 static_assert(offsetof(VirtualDeviceProperties, devs) == 4);
 static_assert(sizeof(VirtualDeviceProperties) == 20);
 
@@ -44,21 +45,23 @@ static_assert(offsetof(NetProperties, maxP2pBytes) == 88);
 static_assert(offsetof(NetProperties, maxCollBytes) == 96);
 static_assert(sizeof(NetProperties) == 104);
 
-struct Net {
+// Of version 10 too.
+template <typename Init, typename Connect, typename Send, typename Receive>
+struct BasicNet {
   const char* name;
-  Result (*init)(DebugLogger logger);
+  Init* init;
   Result (*devices)(int* count);
   Result (*getProperties)(int device, NetProperties* properties);
   Result (*listen)(int device, void* handle, void** listener);
   // This and accept() do not wait: a null connection means not yet.
-  Result (*connect)(int device, void* handle, void** sender, DeviceHandle** device_handle);
+  Connect* connect;
   Result (*accept)(void* listener, void** receiver, DeviceHandle** device_handle);
   Result (*regMr)(void* connection, void* data, size_t size, int type, void** memory);
   RegisterDmaBuf* regMrDmaBuf;
   Result (*deregMr)(void* connection, void* memory);
   // In this and irecv a null request means not now, try again.
-  Result (*isend)(void* sender, void* data, size_t size, int tag, void* memory, void** request);
-  ReceiveInto<size_t>* irecv;
+  Send* isend;
+  Receive* irecv;
   Flush* iflush;
   Result (*test)(void* request, int* done, int* sizes);
   Result (*closeSend)(void* sender);
@@ -70,6 +73,12 @@ struct Net {
   // May be null: this device cannot be part of a virtual one.
   Result (*makeVDevice)(int* device, VirtualDeviceProperties* properties);
 };
+
+using Net =
+    BasicNet<Result(DebugLogger logger),
+             Result(int device, void* handle, void** sender, DeviceHandle** device_handle),
+             Result(void* sender, void* data, size_t size, int tag, void* memory, void** request),
+             ReceiveInto<size_t>>;
 static_assert(net_in_place<Net>());
 static_assert(offsetof(Net, makeVDevice) == 19 * sizeof(void*));
 static_assert(sizeof(Net) == 160);

@@ -70,10 +70,7 @@ std::optional<Version> parse_version(std::string_view text) {
 }
 
 std::optional<FoundRelease> find_release(Version version) {
-  const auto after = std::upper_bound(
-      kReleases.begin(), kReleases.end(), version, [](Version wanted, const Release& row) {
-        return wanted < row.first;
-      });
+  const auto after = std::ranges::upper_bound(kReleases, version, {}, &Release::first);
   if (after == kReleases.begin()) {
     return std::nullopt;
   }

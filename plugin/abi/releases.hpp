@@ -3,11 +3,11 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 
 namespace nccl_abi {
 
@@ -15,10 +15,8 @@ struct Version {
   int major = 0;
   int minor = 0;
   int patch = 0;
-  friend constexpr bool operator==(const Version&, const Version&) = default;
-  friend constexpr bool operator<(const Version& a, const Version& b) {
-    return std::tie(a.major, a.minor, a.patch) < std::tie(b.major, b.minor, b.patch);
-  }
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
+  friend constexpr auto operator<=>(const Version&, const Version&) = default;
 };
 
 // "2.28.9", with or without what packages append to it: "2.28.9-1", "2.28.9+cuda13.0".

@@ -4,10 +4,9 @@
 #include <cstddef>
 
 #include "abi/common.hpp"
+#include "abi/tuner_v2.hpp"
 
 namespace nccl_abi::v3 {
-
-inline constexpr const char* kTunerSymbol = "ncclTunerPlugin_v3";
 
 // The cost of what cannot run; a tuner leaves such entries alone.
 inline constexpr float kIgnoredCost = -1.0F;
@@ -17,24 +16,16 @@ inline float& cost_of(float** costs, int protocols, int algorithm, int protocol)
   return reinterpret_cast<float*>(costs)[algorithm * protocols + protocol];
 }
 
-struct Tuner {
-  const char* name;
-  Result (*init)(size_t ranks, size_t nodes, DebugLogger logger, void** context);
-  // `costs`: see cost_of(). *channels left at 0: NCCL chooses.
-  Result (*getCollInfo)(void* context,
-                        Function function,
-                        size_t bytes,
-                        int operations,
-                        float** costs,
-                        int algorithms,
-                        int protocols,
-                        int* channels);
-  Result (*destroy)(void* context);
-};
-static_assert(offsetof(Tuner, name) == 0 * sizeof(void*));
-static_assert(offsetof(Tuner, init) == 1 * sizeof(void*));
-static_assert(offsetof(Tuner, getCollInfo) == 2 * sizeof(void*));
-static_assert(offsetof(Tuner, destroy) == 3 * sizeof(void*));
+// `costs`: see cost_of(). *channels left at 0: NCCL chooses.
+using Tuner = v2::BasicTuner<Result(void* context,
+                                    Function function,
+                                    size_t bytes,
+                                    int operations,
+                                    float** costs,
+                                    int algorithms,
+                                    int protocols,
+                                    int* channels)>;
+static_assert(tuner_in_place<Tuner>());
 static_assert(sizeof(Tuner) == 32);
 
 }  // namespace nccl_abi::v3

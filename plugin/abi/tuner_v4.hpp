@@ -9,22 +9,12 @@
 
 namespace nccl_abi::v4 {
 
-inline constexpr const char* kTunerSymbol = "ncclTunerPlugin_v4";
-
 using v3::cost_of;
 using v3::kIgnoredCost;
 
-struct Tuner {
-  const char* name;
-  Result (*init)(size_t ranks, size_t nodes, DebugLogger logger, void** context);
-  // `registered`: both buffers are.
-  CostsInfo* getCollInfo;
-  Result (*destroy)(void* context);
-};
-static_assert(offsetof(Tuner, name) == 0 * sizeof(void*));
-static_assert(offsetof(Tuner, init) == 1 * sizeof(void*));
-static_assert(offsetof(Tuner, getCollInfo) == 2 * sizeof(void*));
-static_assert(offsetof(Tuner, destroy) == 3 * sizeof(void*));
+// `registered`: both buffers are.
+using Tuner = v2::BasicTuner<CostsInfo>;
+static_assert(tuner_in_place<Tuner>());
 static_assert(sizeof(Tuner) == 32);
 
 }  // namespace nccl_abi::v4

@@ -10,23 +10,13 @@
 
 namespace nccl_abi::v5 {
 
-inline constexpr const char* kTunerSymbol = "ncclTunerPlugin_v5";
-
 using v3::cost_of;
 using v3::kIgnoredCost;
 
-// Indices of TunerConstants.
-enum Link : int { kLinkNvlink = 0, kLinkPci = 1, kLinkNet = 2 };
-inline constexpr int kLinkCount = 3;
-enum Generation : int {
-  kGenerationVolta = 0,
-  kGenerationAmpere = 1,
-  kGenerationHopper = 2,
-  kGenerationBlackwell = 3,
-};
-inline constexpr int kGenerationCount = 4;
-enum Scale : int { kScaleOneNode = 0, kScaleTwoNodes = 1, kScaleMoreNodes = 2 };
-inline constexpr int kScaleCount = 3;
+// Indices of TunerConstants count these.
+inline constexpr int kLinkCount = 3;        // NVLink, PCI, network
+inline constexpr int kGenerationCount = 4;  // Volta, Ampere, Hopper, Blackwell
+inline constexpr int kScaleCount = 3;       // one node, two nodes, more
 
 struct NvlDomainInfo {
   int nNvlDomains;
@@ -57,23 +47,23 @@ static_assert(offsetof(TunerConstants, perChMaxTreeBws) == 960);
 static_assert(offsetof(TunerConstants, perChMaxNVLSTreeBws) == 1056);
 static_assert(sizeof(TunerConstants) == 1152);
 
+// Of version 6 too.
+using TunerInit = Result(void** context,
+                         uint64_t communicator_id,
+                         size_t ranks,
+                         size_t nodes,
+                         DebugLogger logger,
+                         NvlDomainInfo* domains,
+                         TunerConstants* constants);
+
 struct Tuner {
   const char* name;
-  Result (*init)(void** context,
-                 uint64_t communicator_id,
-                 size_t ranks,
-                 size_t nodes,
-                 DebugLogger logger,
-                 NvlDomainInfo* domains,
-                 TunerConstants* constants);
+  TunerInit* init;
   // `costs`: see v3::cost_of().
   CostsInfo* getCollInfo;
   Result (*finalize)(void* context);
 };
-static_assert(offsetof(Tuner, name) == 0 * sizeof(void*));
-static_assert(offsetof(Tuner, init) == 1 * sizeof(void*));
-static_assert(offsetof(Tuner, getCollInfo) == 2 * sizeof(void*));
-static_assert(offsetof(Tuner, finalize) == 3 * sizeof(void*));
+static_assert(tuner_in_place<Tuner>());
 static_assert(sizeof(Tuner) == 32);
 
 }  // namespace nccl_abi::v5

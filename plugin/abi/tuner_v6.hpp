@@ -10,8 +10,6 @@
 
 namespace nccl_abi::v6 {
 
-inline constexpr const char* kTunerSymbol = "ncclTunerPlugin_v6";
-
 using v3::cost_of;
 using v3::kIgnoredCost;
 using v5::NvlDomainInfo;
@@ -19,13 +17,7 @@ using v5::TunerConstants;
 
 struct Tuner {
   const char* name;
-  Result (*init)(void** context,
-                 uint64_t communicator_id,
-                 size_t ranks,
-                 size_t nodes,
-                 DebugLogger logger,
-                 NvlDomainInfo* domains,
-                 TunerConstants* constants);
+  v5::TunerInit* init;
   // `costs`: see v3::cost_of().
   CostsInfo* getCollInfo;
   Result (*finalize)(void* context);
@@ -38,10 +30,7 @@ struct Tuner {
                          int channels,
                          size_t* chunk_size);
 };
-static_assert(offsetof(Tuner, name) == 0 * sizeof(void*));
-static_assert(offsetof(Tuner, init) == 1 * sizeof(void*));
-static_assert(offsetof(Tuner, getCollInfo) == 2 * sizeof(void*));
-static_assert(offsetof(Tuner, finalize) == 3 * sizeof(void*));
+static_assert(tuner_in_place<Tuner>());
 static_assert(offsetof(Tuner, getChunkSize) == 4 * sizeof(void*));
 static_assert(sizeof(Tuner) == 40);
 

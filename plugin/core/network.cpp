@@ -31,8 +31,7 @@ std::string unreachable() {
 
 // Several nodes on one host may want it so: no error.
 void warn_of_loopback(const BuiltinConfig& config) {
-  if (!config.emulated() &&
-      std::all_of(config.devices.begin(), config.devices.end(), on_loopback)) {
+  if (!config.emulated() && std::ranges::all_of(config.devices, on_loopback)) {
     log_warn("horing plugin: the only network device is {}, {}",
              config.devices.front().properties.name,
              unreachable());
@@ -107,9 +106,8 @@ Result<Network> forwarded_network(const std::string& name) {
     if (driver->properties(device, &properties) != Reply::kSuccess) {
       return invalid(fmt::format("there is no device {}", device));
     }
-    const auto same = std::find_if(taken.begin(), taken.end(), [&](const BuiltinDevice& each) {
-      return each.properties.name == properties.name;
-    });
+    const auto same = std::ranges::find_if(
+        taken, [&](const BuiltinDevice& each) { return each.properties.name == properties.name; });
     const BuiltinDevice& chosen = same == taken.end() ? taken.front() : *same;
     return rendezvous_at(chosen);
   };

@@ -42,7 +42,7 @@ class NcclSink final : public spdlog::sinks::base_sink<std::mutex> {
 bool nccl_shows_warnings() {
   const char* const set = std::getenv("NCCL_DEBUG");
   std::string level = set == nullptr ? "" : set;
-  std::transform(level.begin(), level.end(), level.begin(), [](unsigned char letter) {
+  std::ranges::transform(level, level.begin(), [](unsigned char letter) {
     return static_cast<char>(std::tolower(letter));
   });
   return level == "warn" || level == "info" || level == "abort" || level == "trace";
@@ -58,6 +58,19 @@ void log_to(Plugin::Log log) {
   }
   sinks.push_back(std::make_shared<NcclSink>(std::move(log)));
   logger().set_level(std::min(logger().level(), spdlog::level::info));
+}
+
+std::vector<DeviceProperties> devices_of(NetDriver& net) {
+  std::vector<DeviceProperties> devices;
+  int32_t count = 0;
+  for (int32_t device = 0; net.device_count(&count) == Reply::kSuccess && device < count;
+       ++device) {
+    DeviceProperties properties;
+    if (net.properties(device, &properties) == Reply::kSuccess) {
+      devices.push_back(std::move(properties));
+    }
+  }
+  return devices;
 }
 
 // "eth0 (10000 Mbit/s, taken: up, 10.1.0.1/24)"
@@ -179,14 +192,9 @@ std::string Plugin::consistency() {
 }
 
 Result<TunerBasis> Plugin::make_basis() {
-  int32_t count = 0;
   std::vector<uint32_t> nic_mbps;
-  for (int32_t device = 0; net_->device_count(&count) == Reply::kSuccess && device < count;
-       ++device) {
-    DeviceProperties properties;
-    if (net_->properties(device, &properties) == Reply::kSuccess) {
-      nic_mbps.push_back(static_cast<uint32_t>(std::max(properties.speed_mbps, 0)));
-    }
+  for (const DeviceProperties& device : devices_of(*net_)) {
+    nic_mbps.push_back(static_cast<uint32_t>(std::max(device.speed_mbps, 0)));
   }
   return TunerBasis::from_environment(nic_mbps, CollNet::reduces_all());
 }
@@ -286,14 +294,9 @@ Reply Plugin::open_coll_net(uint64_t comm_id, void** context) {
 }
 
 void Plugin::say_what_is_used() {
-  int32_t count = 0;
   std::string devices;
-  for (int32_t device = 0; net_->device_count(&count) == Reply::kSuccess && device < count;
-       ++device) {
-    DeviceProperties properties;
-    if (net_->properties(device, &properties) == Reply::kSuccess) {
-      devices += (devices.empty() ? "" : ", ") + description(properties);
-    }
+  for (const DeviceProperties& device : devices_of(*net_)) {
+    devices += (devices.empty() ? "" : ", ") + description(device);
   }
   const std::string left_out = net_->left_out();
   log_info("horing plugin: NCCL took {}; network {} ({}) on {}{}{}",

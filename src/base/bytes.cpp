@@ -1,6 +1,26 @@
 #include "base/bytes.hpp"
 
+#include <algorithm>
+
 namespace ho {
+
+std::string hex_text(std::span<const std::byte> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<size_t>(byte >> 4)];
+    text += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
+  }
+  return text;
+}
+
+bool equal_secrets(std::span<const std::byte> a, std::span<const std::byte> b) {
+  std::byte difference{a.size() != b.size()};
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    difference |= a[i] ^ b[i];
+  }
+  return difference == std::byte{0};
+}
 
 std::span<const std::byte> ByteReader::bytes(size_t count, std::string_view field) {
   if (count > left()) {

@@ -37,6 +37,12 @@ template <std::integral Number>
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// Two small hexadecimal digits a byte.
+[[nodiscard]] std::string hex_text(std::span<const std::byte> bytes);
+
+// Takes equally long wherever the two differ: for secrets.
+[[nodiscard]] bool equal_secrets(std::span<const std::byte> a, std::span<const std::byte> b);
+
 // Appends. The caller keeps texts and blobs within the limits of the format; text() cuts them.
 class ByteWriter {
  public:

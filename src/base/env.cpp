@@ -13,55 +13,9 @@
 namespace ho::env {
 namespace {
 
-constexpr std::array kAll{
-    kLogLevel,
-    kJobKey,
-    kJobKeyFile,
-    kAllowUnauthenticated,
-    kRendezvous,
-    kJobId,
-    kHostId,
-    kGroupFile,
-    kSocketIfname,
-    kNcclSocketIfname,
-    kTopoFile,
-    kTransport,
-    kRails,
-    kAlgorithm,
-    kPieceBytes,
-    kDirectMaxBytes,
-    kScratchBytes,
-    kTimeoutMs,
-    kConnectTimeoutMs,
-    kPortRange,
-    kTcpStreams,
-    kTcpMaxConnections,
-    kRailPaceMbit,
-    kShmRingBytes,
-    kDeviceSharing,
-    kDeviceSums,
-    kShmSingleCopy,
-    kSpinUs,
-    kProgressCpu,
-    kTrace,
-    kTuningFile,
-    kTunerNics,
-    kTunerNicMbps,
-    kTunerRailMbps,
-    kTunerIntraMbps,
-    kTunerHopUs,
-    kTunerChannels,
-    kNetForward,
-    kCollNetHost,
-    kStepLog,
-    kMetricsFile,
-    kStrategyFile,
-    kAutoStrategy,
-    kEmulation,
-    kEmulatedRails,
-    kRailRateMbit,
-    kCluster,
-};
+#define HORING_NAME(name, ...) name,
+constexpr std::array kAll{HORING_VARIABLES(HORING_NAME)};
+#undef HORING_NAME
 
 Status bad_value(const Variable& variable, std::string_view value, std::string_view takes) {
   return invalid(std::string(variable.name) + "=" + std::string(value) + ": takes " +
@@ -172,13 +126,13 @@ std::vector<std::string> unknown_names(std::string_view prefix) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view name =
         std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
-    const bool known = std::any_of(
-        kAll.begin(), kAll.end(), [&](const Variable& variable) { return variable.name == name; });
+    const bool known =
+        std::ranges::any_of(kAll, [&](const Variable& variable) { return variable.name == name; });
     if (name.starts_with(prefix) && !known) {
       names.emplace_back(name);
     }
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

@@ -35,7 +35,7 @@ void append_escaped(std::string_view text, std::string& to) {
 
 bool is_printable_text(std::string_view text) {
   unsigned char before = 0;
-  return std::none_of(text.begin(), text.end(), [&before](char c) {
+  return std::ranges::none_of(text, [&before](char c) {
     const auto byte = static_cast<unsigned char>(c);
     const bool control = is_control(byte, std::exchange(before, byte));
     return control && c != '\n' && c != '\r' && c != '\t';

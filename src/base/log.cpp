@@ -19,19 +19,9 @@ std::string line_pattern(int rank) {
 }
 
 spdlog::level::level_enum spdlog_level(LogLevel level) {
-  switch (level) {
-    case LogLevel::kTrace:
-      return spdlog::level::trace;
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarn:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      break;
-  }
-  return spdlog::level::err;
+  static_assert(static_cast<int>(LogLevel::kTrace) == spdlog::level::trace);
+  static_assert(static_cast<int>(LogLevel::kError) == spdlog::level::err);
+  return static_cast<spdlog::level::level_enum>(level);
 }
 
 std::shared_ptr<spdlog::logger> make_logger() {

@@ -55,8 +55,7 @@ std::vector<std::string_view> near_names(std::string_view name,
       near.emplace_back(begins ? 0 : distance, each);
     }
   }
-  std::stable_sort(
-      near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(near, [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string_view> names;
   for (size_t at = 0; at < std::min(most, near.size()); ++at) {
     names.push_back(near[at].second);

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
@@ -105,6 +106,26 @@ std::string in_unit(double value, std::span<const Factor> units) {
 }
 
 }  // namespace
+
+std::string_view take_until(std::string_view& text, char mark) {
+  const std::string_view part = text.substr(0, text.find(mark));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
+
+std::string ranges_text(std::span<const uint32_t> numbers, std::string_view separator) {
+  std::string text;
+  for (size_t first = 0; first < numbers.size();) {
+    size_t end = first + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) {
+      ++end;
+    }
+    text += fmt::format("{}{}", first == 0 ? "" : separator, numbers[first]);
+    text += end - first > 1 ? fmt::format("-{}", numbers[end - 1]) : "";
+    first = end;
+  }
+  return text;
+}
 
 std::optional<uint64_t> parse_bytes(std::string_view text) {
   constexpr std::string_view kPrefixes = "kmgt";

@@ -1,10 +1,11 @@
-// Numbers and quantities as people write and read them: "64K", "80Gbit", "300ms". Pure.
+// Numbers and quantities as people write and read them: "64K", "80Gbit", "300ms"; and lists. Pure.
 #pragma once
 
 #include <charconv>
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,13 @@ template <std::integral Number>
   const auto [rest, error] = std::from_chars(text.data(), end, value);
   return error == std::errc() && rest == end ? std::optional(value) : std::nullopt;
 }
+
+// What stands before the mark, which goes too; all of the text where it has none.
+[[nodiscard]] std::string_view take_until(std::string_view& text, char mark);
+
+// "0-3,7", of ascending numbers.
+[[nodiscard]] std::string ranges_text(std::span<const uint32_t> numbers,
+                                      std::string_view separator = ",");
 
 // "64", "8K", "4m", "1G", "2T": whole bytes, with powers of 1024 as in nccl-tests; or nothing.
 [[nodiscard]] std::optional<uint64_t> parse_bytes(std::string_view text);

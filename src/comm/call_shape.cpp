@@ -40,8 +40,8 @@ Status check_counts(const CollectiveCall& call, uint32_t world, uint64_t most) {
     }
   }
   const auto too_large = [most](size_t count) { return count > most; };
-  if (too_large(call.count) || std::any_of(call.counts.begin(), call.counts.end(), too_large) ||
-      std::any_of(call.recv_counts.begin(), call.recv_counts.end(), too_large)) {
+  if (too_large(call.count) || std::ranges::any_of(call.counts, too_large) ||
+      std::ranges::any_of(call.recv_counts, too_large)) {
     return refused(call, "a count beyond 64 TiB in all; is it negative?");
   }
   if (has_root(call.collective) && call.root.value() >= world) {

@@ -145,9 +145,9 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
-  control_->began_split(identity_.communicator_id, ++splits_);
+  control_->set_split(identity_.communicator_id, ++splits_);
   auto made = split_off(color, key);
-  control_->ended_split(identity_.communicator_id);
+  control_->set_split(identity_.communicator_id, 0);
   if (!made.ok()) {
     return made.status().with_context(fmt::format("ho_comm_split #{}", splits_));
   }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <iterator>
 #include <span>
 #include <utility>
 
@@ -22,6 +21,17 @@ namespace {
 // A MadeCall in a CallQuestion: the frame, and the number among those with a label.
 constexpr size_t kMadeCallBytes = kFrameBytes + sizeof(uint32_t);
 static_assert(kMadeCallBytes <= wire::kMaxCallBytes);
+
+RankState rank_state(uint16_t id, ChannelState state, uint64_t communicator_id) {
+  return {id,
+          state.channel,
+          state.entered,
+          state.completed,
+          std::move(state.operation),
+          std::move(state.waiting),
+          communicator_id,
+          state.held};
+}
 
 }  // namespace
 
@@ -82,10 +92,9 @@ void JobControl::expect(Identity identity) {
 }
 
 JobControl::Member* JobControl::find(uint64_t communicator_id) {
-  const auto position =
-      std::find_if(members_.begin(), members_.end(), [communicator_id](const Member& each) {
-        return each.identity.communicator_id == communicator_id;
-      });
+  const auto position = std::ranges::find_if(members_, [communicator_id](const Member& each) {
+    return each.identity.communicator_id == communicator_id;
+  });
   return position == members_.end() ? nullptr : &*position;
 }
 
@@ -107,16 +116,12 @@ void JobControl::add(uint64_t communicator_id, Engine* engine) {
   }
 }
 
-void JobControl::began_split(uint64_t communicator_id, uint32_t number) {
+void JobControl::set_split(uint64_t communicator_id, uint32_t number) {
   threads_->add();
   const std::lock_guard lock(mutex_);
   if (Member* member = find(communicator_id)) {
     member->split = number;
   }
-}
-
-void JobControl::ended_split(uint64_t communicator_id) {
-  began_split(communicator_id, 0);
 }
 
 // A rank whose communicator has failed sends no leave notice: the decision that is out, or under
@@ -211,8 +216,7 @@ Status JobControl::await_end(uint64_t communicator_id, const Status& own) {
 
 void JobControl::end_below(uint64_t communicator_id, const Status& why) {
   for (Member& member : members_) {
-    if (std::find(member.above.begin(), member.above.end(), communicator_id) !=
-        member.above.end()) {
+    if (std::ranges::find(member.above, communicator_id) != member.above.end()) {
       end(member, why);
     }
   }
@@ -281,12 +285,11 @@ void JobControl::on_leave_notice(const LeaveNotice& leave_notice) {
     if (member == nullptr) {
       return;  // this rank was through with it first
     }
-    const auto& ranks = member->identity.ranks;
-    const auto position = std::find(ranks.begin(), ranks.end(), leave_notice.rank);
-    if (position == ranks.end()) {
+    const auto rank = member->identity.rank_here(leave_notice.rank);
+    if (!rank) {
       return;
     }
-    seen.rank = GlobalRank(static_cast<uint32_t>(position - ranks.begin()));
+    seen.rank = *rank;
     seen.name = fmt::format("rank {}", seen.rank.value());
     seen.process = leave_notice.name;
     if (!leave_notice.name.starts_with(fmt::format("rank {} (", leave_notice.rank.value()))) {
@@ -346,15 +349,14 @@ void JobControl::on_call_question(const CallQuestion& question) {
       return;
     }
     const Status same = member->engine->compare_call(call);
-    const auto& ranks = member->identity.ranks;
-    const auto position = std::find(ranks.begin(), ranks.end(), question.rank);
-    if (same.ok() || position == ranks.end()) {
+    const auto rank = member->identity.rank_here(question.rank);
+    if (same.ok() || !rank) {
       return;
     }
     report.text = fmt::format(
         "{}rank {} waits in another call: {}",
         member->identity.id == 0 ? "" : fmt::format("communicator {}: ", member->identity.id),
-        position - ranks.begin(),
+        rank->value(),
         same.message());
   }
   log_error("{}{}", log_prefix(question.communicator), report.text);
@@ -366,22 +368,15 @@ std::string JobControl::gather_tag(std::string_view what, uint16_t id, uint64_t 
   return fmt::format("{} of communicator {} ({:016x})", what, id, communicator_id);
 }
 
-std::vector<RankState> JobControl::own_states() {
+void JobControl::add_own_states(std::vector<RankState>& all) {
   const std::lock_guard lock(mutex_);
-  std::vector<RankState> all;
   for (const Member& member : members_) {
     if (member.engine == nullptr) {
       continue;
     }
     for (ChannelState& state : member.engine->states()) {
-      all.push_back({member.identity.id,
-                     state.channel,
-                     state.entered,
-                     state.completed,
-                     std::move(state.operation),
-                     std::move(state.waiting),
-                     member.identity.communicator_id,
-                     state.held});
+      all.push_back(
+          rank_state(member.identity.id, std::move(state), member.identity.communicator_id));
     }
     if (member.split > 0) {
       all.push_back({member.identity.id,
@@ -394,44 +389,35 @@ std::vector<RankState> JobControl::own_states() {
                      0});
     }
   }
-  return all;
 }
 
-std::vector<RankState> JobControl::states_for_other_jobs() {
+void JobControl::add_states_for_other_jobs(std::vector<RankState>& all) {
   const std::lock_guard lock(mutex_);
-  std::vector<RankState> all;
   for (const Member& member : members_) {
     if (member.engine == nullptr || member.name.id == 0 || member.cause) {
       continue;
     }
     for (ChannelState& state : member.engine->states()) {
-      all.push_back({0,
-                     state.channel,
-                     state.entered,
-                     state.completed,
-                     std::move(state.operation),
-                     std::move(state.waiting),
-                     member.name.id,
-                     state.held,
-                     member.name.text});
+      all.push_back(rank_state(0, std::move(state), member.name.id));
+      all.back().other_job = member.name.text;
     }
   }
-  return all;
 }
 
 std::vector<RankState> JobControl::states() {
-  std::vector<RankState> all = own_states();
+  std::vector<RankState> all;
+  add_own_states(all);
   {
     const std::lock_guard lock(jobs_->mutex);
     for (JobControl* other : jobs_->all) {
       // Not those of a parent, whose locks nobody may release here.
       if (other != this && other->process_ == process_ && all.size() < wire::kMaxStates / 2) {
-        std::ranges::move(other->states_for_other_jobs(), std::back_inserter(all));
+        other->add_states_for_other_jobs(all);
       }
     }
   }
   if (!threads_->all_wait()) {
-    std::for_each(all.begin(), all.end(), [](RankState& state) { state.held = 0; });
+    std::ranges::for_each(all, [](RankState& state) { state.held = 0; });
   }
   return all;
 }

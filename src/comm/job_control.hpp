@@ -28,8 +28,13 @@ class JobControl {
     uint64_t parent = kWholeJob;  // the communicator id of what it was split from
     uint16_t id = 0;
     std::vector<GlobalRank> ranks;  // of the job, by the communicator's ranks
-    [[nodiscard]] bool has(GlobalRank rank) const {
-      return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+    [[nodiscard]] bool has(GlobalRank rank) const { return rank_here(rank).has_value(); }
+    // The communicator's rank of the job's.
+    [[nodiscard]] std::optional<GlobalRank> rank_here(GlobalRank rank) const {
+      const auto found = std::ranges::find(ranks, rank);
+      return found == ranks.end()
+                 ? std::nullopt
+                 : std::optional(GlobalRank(static_cast<size_t>(found - ranks.begin())));
     }
   };
 
@@ -53,9 +58,8 @@ class JobControl {
   void expect(Identity identity);
   // The engine gets decisions and leave notices (earlier ones at once) until remove().
   void add(uint64_t communicator_id, Engine* engine);
-  // The rank is in a split of the communicator, its number-th, until ended_split().
-  void began_split(uint64_t communicator_id, uint32_t number);
-  void ended_split(uint64_t communicator_id);
+  // The rank is in a split of the communicator, its number-th; 0: in none any more.
+  void set_split(uint64_t communicator_id, uint32_t number);
   // Ends the communicator, and what was split from it, on all ranks. Does not wait.
   void fail(uint64_t communicator_id, FailureReport report);
   // After fail(): waits until the decision has reached this rank, and with it all that was split
@@ -97,8 +101,8 @@ class JobControl {
   // With those of this process's other jobs: a rank may wait in one for what it has not entered in
   // another.
   [[nodiscard]] std::vector<RankState> states();
-  [[nodiscard]] std::vector<RankState> own_states();
-  [[nodiscard]] std::vector<RankState> states_for_other_jobs();
+  void add_own_states(std::vector<RankState>& all);
+  void add_states_for_other_jobs(std::vector<RankState>& all);
   // Of this process. Each is one of them while it lives.
   struct Jobs;
   [[nodiscard]] static std::shared_ptr<Jobs> jobs();

@@ -62,10 +62,8 @@ Result<std::vector<RankInfo>> exchange_infos(ControlPlane& plane,
 }
 
 RailInterface rail_here(const Topology& topology, const AssignedNic& nic) {
-  const auto found = std::find_if(
-      topology.interfaces.begin(), topology.interfaces.end(), [&](const NetworkInterface& each) {
-        return each.name == nic.name;
-      });
+  const auto found = std::ranges::find_if(
+      topology.interfaces, [&](const NetworkInterface& each) { return each.name == nic.name; });
   return found == topology.interfaces.end() ? RailInterface{nic.name, nic.address}
                                             : rail_of(*found, nic.address);
 }
@@ -92,17 +90,12 @@ Result<Placement> place_ranks(ControlPlane& plane,
       log_warn("{}", shared.warning);
     }
   }
-  Placement placement{std::move(assignment.map),
-                      {},
-                      {},
-                      {},
-                      {},
-                      wanted,
-                      std::move(assignment.warnings),
-                      std::move(assignment.lost_nics),
-                      std::any_of(infos.begin(), infos.end(), [](const RankInfo& info) {
-                        return info.device.has_value();
-                      })};
+  Placement placement{.map = std::move(assignment.map),
+                      .wanted_rails = wanted,
+                      .warnings = std::move(assignment.warnings),
+                      .lost_nics = std::move(assignment.lost_nics),
+                      .device = std::ranges::any_of(
+                          infos, [](const RankInfo& info) { return info.device.has_value(); })};
   for (size_t rank = 0; rank < infos.size(); ++rank) {
     const uint32_t host = assignment.host_of_rank[rank];
     placement.host_id.push_back(std::to_string(host));
@@ -123,10 +116,8 @@ Result<std::vector<uint32_t>> progress_cpus(std::string_view interface) {
   }
   HORING_ASSIGN(const Topology topology, discover());
   HORING_ASSIGN(const auto allowed, allowed_cpus());
-  const auto nic = std::find_if(
-      topology.interfaces.begin(), topology.interfaces.end(), [&](const NetworkInterface& found) {
-        return found.name == interface;
-      });
+  const auto nic = std::ranges::find_if(
+      topology.interfaces, [&](const NetworkInterface& found) { return found.name == interface; });
   const int32_t numa_node = nic == topology.interfaces.end() ? -1 : nic->numa_node;
   return progress_cpus(setting, topology.numa_nodes, numa_node, allowed);
 }

@@ -29,7 +29,7 @@ std::vector<std::vector<GlobalRank>> in_group_order(const Placement& whole,
   std::vector<std::vector<GlobalRank>> groups;
   for (uint32_t g = 0; g < map.group_count(); ++g) {
     std::vector<GlobalRank>& ranks = groups.emplace_back(map.members(GroupIndex(g)));
-    std::sort(ranks.begin(), ranks.end(), [&](GlobalRank a, GlobalRank b) {
+    std::ranges::sort(ranks, [&](GlobalRank a, GlobalRank b) {
       return whole.map.group_rank_of(members[a.at()]) < whole.map.group_rank_of(members[b.at()]);
     });
   }
@@ -91,27 +91,17 @@ std::vector<GlobalRank> Placement::ranks_on_host_of(GlobalRank rank) const {
 
 Result<Placement> Placement::part(const std::vector<GlobalRank>& members) const {
   std::vector<std::string> labels;
-  std::vector<std::string> ids;
-  std::vector<std::string> names;
-  std::vector<RailInterface> nics;
-  std::vector<uint64_t> speeds;
   for (const GlobalRank rank : members) {
     labels.push_back(std::to_string(map.group_of(rank).value()));
-    ids.push_back(host_id[rank.at()]);
-    names.push_back(host_name[rank.at()]);
-    nics.push_back(nic[rank.at()]);
-    speeds.push_back(nic_mbit[rank.at()]);
   }
   HORING_ASSIGN(GroupMap groups, GroupMap::from_labels(labels));
-  Placement made{std::move(groups),
-                 std::move(ids),
-                 std::move(names),
-                 std::move(nics),
-                 std::move(speeds),
-                 wanted_rails,
-                 {},
-                 {},
-                 device};
+  Placement made{.map = std::move(groups), .wanted_rails = wanted_rails, .device = device};
+  for (const GlobalRank rank : members) {
+    made.host_id.push_back(host_id[rank.at()]);
+    made.host_name.push_back(host_name[rank.at()]);
+    made.nic.push_back(nic[rank.at()]);
+    made.nic_mbit.push_back(nic_mbit[rank.at()]);
+  }
   HORING_ASSIGN(made.map, with_suited_rails(made, in_group_order(*this, members, made.map)));
   return made;
 }

@@ -14,13 +14,14 @@ namespace ho {
 
 struct Placement {
   GroupMap map;
-  std::vector<std::string> host_id;    // by rank
-  std::vector<std::string> host_name;  // by rank
-  std::vector<RailInterface> nic;      // by rank: its own; of those on other hosts name and address
-  std::vector<uint64_t> nic_mbit;      // by rank: that NIC's speed, 0: unknown
-  uint32_t wanted_rails = 0;           // HORING_RAILS; 0: chosen
-  std::vector<std::string> warnings;
-  std::vector<std::string> lost_nics;  // the job would use them and cannot: topo/lost_nics.hpp
+  std::vector<std::string> host_id = {};    // by rank
+  std::vector<std::string> host_name = {};  // by rank
+  // By rank: its own; of those on other hosts name and address.
+  std::vector<RailInterface> nic = {};
+  std::vector<uint64_t> nic_mbit = {};  // by rank: that NIC's speed, 0: unknown
+  uint32_t wanted_rails = 0;            // HORING_RAILS; 0: chosen
+  std::vector<std::string> warnings = {};
+  std::vector<std::string> lost_nics = {};  // the job would use them and cannot: topo/lost_nics.hpp
 
   bool device = false;  // some rank of the job may have device memory in calls
 

@@ -62,7 +62,7 @@ Result<SplitChoice> choose_split(std::string_view what,
   SplitChoice choice;
   choice.id = static_cast<uint16_t>(first_id + position);
   choice.last_id = static_cast<uint16_t>(first_id + colors.size() - 1);
-  std::sort(chosen.begin(), chosen.end());
+  std::ranges::sort(chosen);
   for (const auto& [member_key, rank] : chosen) {
     if (GlobalRank(rank) == self) {
       choice.self = GlobalRank(choice.members.size());

@@ -36,9 +36,8 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(std::vector<Fd> listeners, Opti
 }
 
 bool Acceptor::idle() const {
-  return pending_.empty() && std::none_of(listeners_.begin(),
-                                          listeners_.end(),
-                                          [](const auto& listener) { return listener->readable; });
+  return pending_.empty() &&
+         std::ranges::none_of(listeners_, [](const auto& listener) { return listener->readable; });
 }
 
 void Acceptor::step(int64_t now_ns) {
@@ -126,8 +125,8 @@ Status Acceptor::stuck(int64_t now_ns) const {
 
 void Acceptor::free_descriptor(const Status& barred) {
   const auto is_barred = [](const Pending& each) { return !each.barred.ok(); };
-  if (!barred.ok() && std::count_if(pending_.begin(), pending_.end(), is_barred) >= kMaxBarred) {
-    const auto oldest = std::find_if(pending_.begin(), pending_.end(), is_barred);
+  if (!barred.ok() && std::ranges::count_if(pending_, is_barred) >= kMaxBarred) {
+    const auto oldest = std::ranges::find_if(pending_, is_barred);
     note_refused(*oldest, oldest->barred);
     pending_.erase(oldest);
   }

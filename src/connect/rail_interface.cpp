@@ -129,7 +129,7 @@ Result<SocketAddress> address_on(const RailInterface& rail, std::string_view hos
 
 bool is_on_another_interface(const SocketAddress& address, const std::string& interface_name) {
   const std::vector<std::string> names = interfaces_with(address);
-  return !names.empty() && std::find(names.begin(), names.end(), interface_name) == names.end();
+  return !names.empty() && std::ranges::find(names, interface_name) == names.end();
 }
 
 std::string address_is_ours_text(const RailInterface& from, const SocketAddress& to) {

@@ -7,8 +7,8 @@
 namespace ho {
 
 void Refusals::note(std::string_view from, std::string_view why) {
-  auto reason = std::find_if(
-      reasons_.begin(), reasons_.end(), [why](const Reason& each) { return each.why == why; });
+  auto reason =
+      std::ranges::find_if(reasons_, [why](const Reason& each) { return each.why == why; });
   if (reason == reasons_.end()) {
     if (reasons_.size() == kMaxReasons) {
       // A stranger may make up reasons: the newest one always has a place.

@@ -72,8 +72,8 @@ double LinearTable::at(double x) const {
   if (points_.empty()) {
     return 1;
   }
-  const auto above = std::find_if(
-      points_.begin(), points_.end(), [x](const Point& point) { return point.x >= x; });
+  const auto above =
+      std::ranges::find_if(points_, [x](const Point& point) { return point.x >= x; });
   if (above == points_.end()) {
     return points_.back().y;
   }
@@ -136,9 +136,7 @@ uint64_t member_count(const Members& members) {
 Members all_ranks(const Cluster& cluster) {
   Members members;
   members.fill(1);
-  std::transform(cluster.begin(), cluster.end(), members.begin(), [](const Level& level) {
-    return level.size;
-  });
+  std::ranges::transform(cluster, members.begin(), [](const Level& level) { return level.size; });
   return members;
 }
 

@@ -61,8 +61,8 @@ std::span<const Network> known_networks() {
 }
 
 const Network* find_network(std::string_view name) {
-  const auto* const found = std::find_if(
-      kNetworks.begin(), kNetworks.end(), [&](const auto& each) { return each.name == name; });
+  const auto* const found =
+      std::ranges::find_if(kNetworks, [&](const auto& each) { return each.name == name; });
   return found == kNetworks.end() ? nullptr : found;
 }
 

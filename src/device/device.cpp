@@ -5,6 +5,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/bytes.hpp"
 #include "base/log.hpp"
 
 namespace ho::device {
@@ -17,22 +18,17 @@ Status of_device(const Driver& driver, int ordinal, std::string_view call, Drive
 
 // As "GPU-" and the usual groups of hexadecimal digits, as nvidia-smi has it.
 std::string uuid_text(const DeviceUuid& uuid) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "GPU-";
-  for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
-    const auto byte = static_cast<unsigned char>(uuid.bytes[i]);
-    text += i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
+  std::string text = hex_text(std::as_bytes(std::span(uuid.bytes)));
+  for (const size_t at : {8U, 13U, 18U, 23U}) {
+    text.insert(at, 1, '-');
   }
-  return text;
+  return "GPU-" + text;
 }
 
 // hwloc and the kernel write small letters, some drivers capital ones.
 std::string in_small_letters(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
+  std::ranges::transform(
+      text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 

@@ -27,52 +27,9 @@ void set(Driver& table, void* address) {
 }
 
 constexpr DriverCall kCalls[] = {
-    {"cuInit", 2000, set<&Driver::init>},
-    {"cuDriverGetVersion", 2020, set<&Driver::version>},
-    {"cuGetErrorName", 6000, set<&Driver::error_name>},
-    {"cuGetErrorString", 6000, set<&Driver::error_text>},
-    {"cuDeviceGetCount", 2000, set<&Driver::device_count>},
-    {"cuDeviceGet", 2000, set<&Driver::device_get>},
-    {"cuDeviceGetName", 2000, set<&Driver::device_name>},
-    {"cuDeviceGetAttribute", 2000, set<&Driver::device_attribute>},
-    {"cuDeviceTotalMem", 3020, set<&Driver::device_memory>},
-    {"cuDeviceGetPCIBusId", 4010, set<&Driver::device_pci_bus_id>},
-    {"cuDeviceGetUuid", 11040, set<&Driver::device_uuid>},
-    {"cuDeviceCanAccessPeer", 4000, set<&Driver::can_access_peer>},
-    {"cuDevicePrimaryCtxRetain", 7000, set<&Driver::primary_context_retain>},
-    {"cuDevicePrimaryCtxRelease", 11000, set<&Driver::primary_context_release>},
-    {"cuCtxPushCurrent", 4000, set<&Driver::context_push>},
-    {"cuCtxPopCurrent", 4000, set<&Driver::context_pop>},
-    {"cuCtxEnablePeerAccess", 4000, set<&Driver::context_enable_peer>},
-    {"cuCtxGetStreamPriorityRange", 5050, set<&Driver::context_priorities>},
-    {"cuThreadExchangeStreamCaptureMode", 10010, set<&Driver::thread_capture_mode>},
-    {"cuStreamCreateWithPriority", 5050, set<&Driver::stream_create>},
-    {"cuStreamDestroy", 4000, set<&Driver::stream_destroy>},
-    {"cuStreamSynchronize", 2000, set<&Driver::stream_synchronize>},
-    {"cuStreamWaitEvent", 3020, set<&Driver::stream_wait_event>},
-    {"cuStreamGetCtx", 9020, set<&Driver::stream_context>},
-    {"cuStreamIsCapturing", 10000, set<&Driver::stream_capturing>},
-    {"cuLaunchHostFunc", 10000, set<&Driver::stream_host_function>},
-    {"cuEventCreate", 2000, set<&Driver::event_create>},
-    {"cuEventDestroy", 4000, set<&Driver::event_destroy>},
-    {"cuEventRecord", 2000, set<&Driver::event_record>},
-    {"cuEventQuery", 2000, set<&Driver::event_query>},
-    {"cuMemAlloc", 3020, set<&Driver::memory_allocate>},
-    {"cuMemFree", 3020, set<&Driver::memory_free>},
-    {"cuMemHostAlloc", 2020, set<&Driver::host_allocate>},
-    {"cuMemFreeHost", 2000, set<&Driver::host_free>},
-    {"cuMemHostRegister", 6050, set<&Driver::host_register>},
-    {"cuMemHostUnregister", 4000, set<&Driver::host_unregister>},
-    {"cuMemcpyAsync", 4000, set<&Driver::copy_async>},
-    {"cuPointerGetAttribute", 4000, set<&Driver::pointer_attribute>},
-    {"cuMemGetAddressRange", 3020, set<&Driver::address_range>},
-    {"cuIpcGetMemHandle", 4010, set<&Driver::ipc_export>},
-    {"cuIpcOpenMemHandle", 11000, set<&Driver::ipc_open>},
-    {"cuIpcCloseMemHandle", 4010, set<&Driver::ipc_close>},
-    {"cuModuleLoadData", 2000, set<&Driver::module_load>},
-    {"cuModuleUnload", 2000, set<&Driver::module_unload>},
-    {"cuModuleGetFunction", 2000, set<&Driver::module_function>},
-    {"cuLaunchKernel", 4000, set<&Driver::launch>},
+#define HORING_DRIVER_CALL(member, name, version, signature) {name, version, set<&Driver::member>},
+    HORING_DRIVER_CALLS(HORING_DRIVER_CALL)
+#undef HORING_DRIVER_CALL
 };
 
 Status unsupported(std::string why) {
@@ -151,8 +108,7 @@ constexpr DriverResult kLosesContext[] = {
 };
 
 bool context_is_lost(DriverResult result) {
-  return std::find(std::begin(kLosesContext), std::end(kLosesContext), result) !=
-         std::end(kLosesContext);
+  return std::ranges::find(kLosesContext, result) != std::end(kLosesContext);
 }
 
 std::string_view advice(DriverResult result) {

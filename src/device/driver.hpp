@@ -83,68 +83,89 @@ struct DeviceUuid {  // CUuuid
   char bytes[16];
 };
 
-// Each returns a DriverResult. What a call does and when is cuda.h's; the assumptions that this
-// library makes beyond that are listed in docs/design/device.md.
+// X(member, call, version, signature), the version as of DriverCall. What a call does and when is
+// cuda.h's; the assumptions that this library makes beyond that are listed in
+// docs/design/device.md. A version is 12040 for 12.4; device_uuid is MIG's slice's there;
+// context_priorities is about streams; thread_capture_mode exchanges the thread's;
+// stream_synchronize is for teardown only, memory_allocate never on the hot path.
+#define HORING_DRIVER_CALLS(X)                                                                     \
+  X(init, "cuInit", 2000, (unsigned flags))                                                        \
+  X(version, "cuDriverGetVersion", 2020, (int* version))                                           \
+  X(error_name, "cuGetErrorName", 6000, (DriverResult, const char** name))                         \
+  X(error_text, "cuGetErrorString", 6000, (DriverResult, const char** text))                       \
+  X(device_count, "cuDeviceGetCount", 2000, (int* count))                                          \
+  X(device_get, "cuDeviceGet", 2000, (Ordinal * device, int ordinal))                              \
+  X(device_name, "cuDeviceGetName", 2000, (char* name, int bytes, Ordinal))                        \
+  X(device_attribute, "cuDeviceGetAttribute", 2000, (int* value, int attribute, Ordinal))          \
+  X(device_memory, "cuDeviceTotalMem", 3020, (size_t * bytes, Ordinal))                            \
+  X(device_pci_bus_id, "cuDeviceGetPCIBusId", 4010, (char* id, int bytes, Ordinal))                \
+  X(device_uuid, "cuDeviceGetUuid", 11040, (DeviceUuid*, Ordinal))                                 \
+  X(can_access_peer, "cuDeviceCanAccessPeer", 4000, (int* can, Ordinal device, Ordinal peer))      \
+  X(primary_context_retain, "cuDevicePrimaryCtxRetain", 7000, (ContextHandle*, Ordinal))           \
+  X(primary_context_release, "cuDevicePrimaryCtxRelease", 11000, (Ordinal))                        \
+  X(context_push, "cuCtxPushCurrent", 4000, (ContextHandle))                                       \
+  X(context_pop, "cuCtxPopCurrent", 4000, (ContextHandle*))                                        \
+  X(context_enable_peer, "cuCtxEnablePeerAccess", 4000, (ContextHandle peer, unsigned flags))      \
+  X(context_priorities, "cuCtxGetStreamPriorityRange", 5050, (int* least, int* greatest))          \
+  X(thread_capture_mode, "cuThreadExchangeStreamCaptureMode", 10010, (int* mode))                  \
+  X(stream_create,                                                                                 \
+    "cuStreamCreateWithPriority",                                                                  \
+    5050,                                                                                          \
+    (StreamHandle*, unsigned flags, int priority))                                                 \
+  X(stream_destroy, "cuStreamDestroy", 4000, (StreamHandle))                                       \
+  X(stream_synchronize, "cuStreamSynchronize", 2000, (StreamHandle))                               \
+  X(stream_wait_event, "cuStreamWaitEvent", 3020, (StreamHandle, EventHandle, unsigned flags))     \
+  X(stream_context, "cuStreamGetCtx", 9020, (StreamHandle, ContextHandle*))                        \
+  X(stream_capturing, "cuStreamIsCapturing", 10000, (StreamHandle, int* status))                   \
+  X(stream_host_function, "cuLaunchHostFunc", 10000, (StreamHandle, HostFunction, void* argument)) \
+  X(event_create, "cuEventCreate", 2000, (EventHandle*, unsigned flags))                           \
+  X(event_destroy, "cuEventDestroy", 4000, (EventHandle))                                          \
+  X(event_record, "cuEventRecord", 2000, (EventHandle, StreamHandle))                              \
+  X(event_query, "cuEventQuery", 2000, (EventHandle))                                              \
+  X(memory_allocate, "cuMemAlloc", 3020, (DeviceAddress*, size_t bytes))                           \
+  X(memory_free, "cuMemFree", 3020, (DeviceAddress))                                               \
+  X(host_allocate, "cuMemHostAlloc", 2020, (void**, size_t bytes, unsigned flags))                 \
+  X(host_free, "cuMemFreeHost", 2000, (void*))                                                     \
+  X(host_register, "cuMemHostRegister", 6050, (void*, size_t bytes, unsigned flags))               \
+  X(host_unregister, "cuMemHostUnregister", 4000, (void*))                                         \
+  X(copy_async,                                                                                    \
+    "cuMemcpyAsync",                                                                               \
+    4000,                                                                                          \
+    (DeviceAddress to, DeviceAddress from, size_t bytes, StreamHandle))                            \
+  X(pointer_attribute, "cuPointerGetAttribute", 4000, (void* value, int attribute, DeviceAddress)) \
+  X(address_range,                                                                                 \
+    "cuMemGetAddressRange",                                                                        \
+    3020,                                                                                          \
+    (DeviceAddress * base, size_t * bytes, DeviceAddress))                                         \
+  X(ipc_export, "cuIpcGetMemHandle", 4010, (IpcMemory*, DeviceAddress base))                       \
+  X(ipc_open, "cuIpcOpenMemHandle", 11000, (DeviceAddress*, IpcMemory, unsigned flags))            \
+  X(ipc_close, "cuIpcCloseMemHandle", 4010, (DeviceAddress))                                       \
+  X(module_load, "cuModuleLoadData", 2000, (ModuleHandle*, const void* image))                     \
+  X(module_unload, "cuModuleUnload", 2000, (ModuleHandle))                                         \
+  X(module_function,                                                                               \
+    "cuModuleGetFunction",                                                                         \
+    2000,                                                                                          \
+    (FunctionHandle*, ModuleHandle, const char* name))                                             \
+  X(launch,                                                                                        \
+    "cuLaunchKernel",                                                                              \
+    4000,                                                                                          \
+    (FunctionHandle,                                                                               \
+     unsigned grid_x,                                                                              \
+     unsigned grid_y,                                                                              \
+     unsigned grid_z,                                                                              \
+     unsigned block_x,                                                                             \
+     unsigned block_y,                                                                             \
+     unsigned block_z,                                                                             \
+     unsigned shared_bytes,                                                                        \
+     StreamHandle,                                                                                 \
+     void** arguments,                                                                             \
+     void** extra))
+
 struct Driver {
-  DriverResult (*init)(unsigned flags) = nullptr;
-  DriverResult (*version)(int* version) = nullptr;  // 12040: 12.4
-  DriverResult (*error_name)(DriverResult, const char** name) = nullptr;
-  DriverResult (*error_text)(DriverResult, const char** text) = nullptr;
-  DriverResult (*device_count)(int* count) = nullptr;
-  DriverResult (*device_get)(Ordinal* device, int ordinal) = nullptr;
-  DriverResult (*device_name)(char* name, int bytes, Ordinal) = nullptr;
-  DriverResult (*device_attribute)(int* value, int attribute, Ordinal) = nullptr;
-  DriverResult (*device_memory)(size_t* bytes, Ordinal) = nullptr;
-  DriverResult (*device_pci_bus_id)(char* id, int bytes, Ordinal) = nullptr;
-  DriverResult (*device_uuid)(DeviceUuid*, Ordinal) = nullptr;  // of MIG: of the slice
-  DriverResult (*can_access_peer)(int* can, Ordinal device, Ordinal peer) = nullptr;
-  DriverResult (*primary_context_retain)(ContextHandle*, Ordinal) = nullptr;
-  DriverResult (*primary_context_release)(Ordinal) = nullptr;
-  DriverResult (*context_push)(ContextHandle) = nullptr;
-  DriverResult (*context_pop)(ContextHandle*) = nullptr;
-  DriverResult (*context_enable_peer)(ContextHandle peer, unsigned flags) = nullptr;
-  DriverResult (*context_priorities)(int* least, int* greatest) = nullptr;  // of streams
-  DriverResult (*thread_capture_mode)(int* mode) = nullptr;  // exchanged with the thread's
-  DriverResult (*stream_create)(StreamHandle*, unsigned flags, int priority) = nullptr;
-  DriverResult (*stream_destroy)(StreamHandle) = nullptr;
-  DriverResult (*stream_synchronize)(StreamHandle) = nullptr;  // at teardown only
-  DriverResult (*stream_wait_event)(StreamHandle, EventHandle, unsigned flags) = nullptr;
-  DriverResult (*stream_context)(StreamHandle, ContextHandle*) = nullptr;
-  DriverResult (*stream_capturing)(StreamHandle, int* status) = nullptr;
-  DriverResult (*stream_host_function)(StreamHandle, HostFunction, void* argument) = nullptr;
-  DriverResult (*event_create)(EventHandle*, unsigned flags) = nullptr;
-  DriverResult (*event_destroy)(EventHandle) = nullptr;
-  DriverResult (*event_record)(EventHandle, StreamHandle) = nullptr;
-  DriverResult (*event_query)(EventHandle) = nullptr;
-  DriverResult (*memory_allocate)(DeviceAddress*, size_t bytes) = nullptr;  // never on the hot path
-  DriverResult (*memory_free)(DeviceAddress) = nullptr;
-  DriverResult (*host_allocate)(void**, size_t bytes, unsigned flags) = nullptr;
-  DriverResult (*host_free)(void*) = nullptr;
-  DriverResult (*host_register)(void*, size_t bytes, unsigned flags) = nullptr;
-  DriverResult (*host_unregister)(void*) = nullptr;
-  DriverResult (*copy_async)(DeviceAddress to,
-                             DeviceAddress from,
-                             size_t bytes,
-                             StreamHandle) = nullptr;
-  DriverResult (*pointer_attribute)(void* value, int attribute, DeviceAddress) = nullptr;
-  DriverResult (*address_range)(DeviceAddress* base, size_t* bytes, DeviceAddress) = nullptr;
-  DriverResult (*ipc_export)(IpcMemory*, DeviceAddress base) = nullptr;
-  DriverResult (*ipc_open)(DeviceAddress*, IpcMemory, unsigned flags) = nullptr;
-  DriverResult (*ipc_close)(DeviceAddress) = nullptr;
-  DriverResult (*module_load)(ModuleHandle*, const void* image) = nullptr;
-  DriverResult (*module_unload)(ModuleHandle) = nullptr;
-  DriverResult (*module_function)(FunctionHandle*, ModuleHandle, const char* name) = nullptr;
-  DriverResult (*launch)(FunctionHandle,
-                         unsigned grid_x,
-                         unsigned grid_y,
-                         unsigned grid_z,
-                         unsigned block_x,
-                         unsigned block_y,
-                         unsigned block_z,
-                         unsigned shared_bytes,
-                         StreamHandle,
-                         void** arguments,
-                         void** extra) = nullptr;
+#define HORING_DRIVER_MEMBER(member, call, version, signature) \
+  DriverResult(*member) signature = nullptr;
+  HORING_DRIVER_CALLS(HORING_DRIVER_MEMBER)
+#undef HORING_DRIVER_MEMBER
   // What module_load takes: the kernels of this build, of a test its own. Empty: none were built.
   std::span<const std::byte> kernels;
   // Not the driver's: what tests want to be told, null otherwise (Device::host_reads()).

@@ -29,7 +29,7 @@ class BlockCounts {
 
   [[nodiscard]] uint64_t of(uint32_t block) const { return each_.empty() ? every_ : each_[block]; }
   [[nodiscard]] uint64_t largest() const {
-    return each_.empty() ? every_ : *std::max_element(each_.begin(), each_.end());
+    return each_.empty() ? every_ : *std::ranges::max_element(each_);
   }
 
  private:

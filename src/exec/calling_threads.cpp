@@ -43,8 +43,8 @@ CallingThreads::CallingThreads()
 
 std::shared_ptr<CallingThreads::Thread> CallingThreads::this_thread() {
   auto& all = memberships().all;
-  const auto known = std::find_if(
-      all.begin(), all.end(), [this](const auto& each) { return each.first == number_; });
+  const auto known =
+      std::ranges::find_if(all, [this](const auto& each) { return each.first == number_; });
   if (known != all.end()) {
     return known->second;
   }
@@ -61,9 +61,7 @@ std::shared_ptr<CallingThreads::Thread> CallingThreads::this_thread() {
 bool CallingThreads::all_wait() {
   const std::lock_guard lock(mutex_);
   std::erase_if(threads_, [](const auto& thread) { return thread->ended.load(); });
-  return std::all_of(threads_.begin(), threads_.end(), [](const auto& thread) {
-    return thread->waits.load() > 0;
-  });
+  return std::ranges::all_of(threads_, [](const auto& thread) { return thread->waits.load() > 0; });
 }
 
 }  // namespace ho

@@ -107,17 +107,15 @@ EndedByLeave CollectiveQueues::end_of_left(const LeaveNotices& notices) {
 }
 
 bool CollectiveQueues::any_background() const {
-  return std::any_of(queues_.begin(), queues_.end(), [](const auto& queue) {
-    return std::any_of(queue.second.begin(), queue.second.end(), [](const auto& operation) {
-      return operation->background();
-    });
+  return std::ranges::any_of(queues_, [](const auto& queue) {
+    return std::ranges::any_of(queue.second,
+                               [](const auto& operation) { return operation->background(); });
   });
 }
 
 bool CollectiveQueues::any_awaits_entry() const {
-  return std::any_of(queues_.begin(), queues_.end(), [](const auto& queue) {
-    return queue.second.front()->awaits_entry();
-  });
+  return std::ranges::any_of(
+      queues_, [](const auto& queue) { return queue.second.front()->awaits_entry(); });
 }
 
 uint64_t CollectiveQueues::largest_bytes() const {
@@ -203,8 +201,7 @@ std::vector<ChannelState> CollectiveQueues::states() const {
       const Run& run = queue.front()->run();
       state.operation = std::string(to_string(run.call().collective));
       state.waiting = run.waiting_text();
-      const auto held =
-          std::find_if(queue.begin(), queue.end(), [](const auto& each) { return each->held(); });
+      const auto held = std::ranges::find_if(queue, [](const auto& each) { return each->held(); });
       state.held = held == queue.end() ? 0 : (*held)->position().number;
     }
     states.push_back(std::move(state));

@@ -56,7 +56,7 @@ Result<bool> Run::scaled() {
 // What is sent from a device is read by a copy, which has been enqueued then. What is sent from the
 // caller's host memory is read by the network, which no stream waits for.
 bool Run::enqueued() const {
-  return scaled_ == nullptr && std::all_of(queues_.begin(), queues_.end(), [&](const Queue& queue) {
+  return scaled_ == nullptr && std::ranges::all_of(queues_, [&](const Queue& queue) {
            return queue.ended && (queue.unreleased.empty() || !call_.device.mixed);
          });
 }

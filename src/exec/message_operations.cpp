@@ -124,9 +124,8 @@ bool MessageOperations::end_in_vain(Deadline now) {
 }
 
 bool MessageOperations::any_background() const {
-  return std::any_of(operations_.begin(), operations_.end(), [](const auto& operation) {
-    return operation.second->background();
-  });
+  return std::ranges::any_of(operations_,
+                             [](const auto& operation) { return operation.second->background(); });
 }
 
 RunWait MessageOperations::waits(Deadline* earliest) const {
@@ -149,9 +148,8 @@ std::optional<ChannelState> MessageOperations::state() const {
   if (messages_.submitted() == 0) {
     return std::nullopt;
   }
-  const bool held = std::any_of(operations_.begin(), operations_.end(), [](const auto& operation) {
-    return operation.second->held();
-  });
+  const bool held = std::ranges::any_of(
+      operations_, [](const auto& operation) { return operation.second->held(); });
   return ChannelState{kMessageChannel,
                       messages_.submitted(),
                       messages_.completed(),

@@ -51,8 +51,7 @@ PieceProgress::Blockers PieceProgress::blockers_of(uint32_t op_index, uint32_t p
 
 void PieceProgress::collect_blockers(uint32_t op_index, uint32_t piece, Blockers& found) const {
   const auto visit = [&](uint32_t dep, uint32_t dep_piece) {
-    if (satisfied(dep, dep_piece) ||
-        std::find(found.ops.begin(), found.ops.end(), dep) != found.ops.end()) {
+    if (satisfied(dep, dep_piece) || std::ranges::find(found.ops, dep) != found.ops.end()) {
       return;
     }
     found.ops.push_back(dep);

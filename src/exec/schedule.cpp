@@ -68,10 +68,9 @@ Result<std::shared_ptr<const Schedule>> make_schedule(BuiltPlan built,
     schedule->queues[entry->second].ops.push_back(i);
     schedule->phase_count = std::max<uint32_t>(schedule->phase_count, op.phase + 1U);
   }
-  std::stable_sort(
-      schedule->queues.begin(),
-      schedule->queues.end(),
-      [](const QueueLayout& a, const QueueLayout& b) { return urgency(a) < urgency(b); });
+  std::ranges::stable_sort(schedule->queues, [](const QueueLayout& a, const QueueLayout& b) {
+    return urgency(a) < urgency(b);
+  });
   schedule->readers_before = scratch_guards(built.mine, built.plan.chunks.size());
   schedule->built = std::move(built);
   return std::shared_ptr<const Schedule>(std::move(schedule));

@@ -48,7 +48,7 @@ Status bind_current_thread(std::span<const uint32_t> cpus) {
   if (cpus.empty()) {
     return {};
   }
-  const uint32_t highest = *std::max_element(cpus.begin(), cpus.end());
+  const uint32_t highest = *std::ranges::max_element(cpus);
   if (highest >= kMaxCpus) {
     return invalid("CPU " + std::to_string(highest) + " does not exist");
   }

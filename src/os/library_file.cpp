@@ -187,7 +187,7 @@ std::string find_library(const std::string& name) {
     candidates.insert(candidates.end(), cached.begin(), cached.end());
     add(where.after_cache);
   }
-  const auto taken = std::find_if(candidates.begin(), candidates.end(), is_taken);
+  const auto taken = std::ranges::find_if(candidates, is_taken);
   return taken == candidates.end() ? std::string() : *taken;
 }
 

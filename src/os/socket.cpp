@@ -17,14 +17,18 @@
 namespace ho {
 namespace {
 
-struct AddressListDeleter {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-struct InterfaceListDeleter {
-  void operator()(ifaddrs* list) const { ::freeifaddrs(list); }
+// Where an address of the family has its host's.
+struct HostPart {
+  size_t offset;
+  size_t bytes;
 };
+
+HostPart host_part(int family) {
+  return family == AF_INET6 ? HostPart{offsetof(sockaddr_in6, sin6_addr), sizeof(in6_addr)}
+                            : HostPart{offsetof(sockaddr_in, sin_addr), sizeof(in_addr)};
+}
 
 Result<AddressList> look_up(const std::string& host, uint16_t port, int flags) {
   addrinfo hints{};
@@ -33,12 +37,21 @@ Result<AddressList> look_up(const std::string& host, uint16_t port, int flags) {
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* list = nullptr;
   const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  AddressList owned(list);
+  AddressList owned(list, &::freeaddrinfo);
   if (error != 0) {
     return Status(StatusCode::kConnection,
                   "host \"" + host + "\" has no address: " + ::gai_strerror(error));
   }
   return owned;
+}
+
+Result<SocketAddress> address_by(int (&ask)(int, sockaddr*, socklen_t*), const char* what, int fd) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  if (ask(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    return system_error(what, errno);
+  }
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address), bytes);
 }
 
 Status set_option(int fd, int level, int name, int value, const char* what) {
@@ -70,17 +83,25 @@ Result<SocketAddress> SocketAddress::numeric(std::string_view host, uint16_t por
   return address;
 }
 
+SocketAddress SocketAddress::of(int family, const HostBytes& host, uint16_t port) {
+  SocketAddress address;
+  const HostPart part = host_part(family);
+  address.storage_.ss_family = family == AF_INET6 ? AF_INET6 : AF_INET;
+  address.size_bytes_ = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  std::memcpy(reinterpret_cast<char*>(&address.storage_) + part.offset, host.data(), part.bytes);
+  address.set_port(port);
+  return address;
+}
+
 std::vector<SocketAddress> SocketAddress::any(uint16_t port) {
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  six.sin6_addr = in6addr_any;
-  six.sin6_port = htons(port);
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_addr.s_addr = htonl(INADDR_ANY);
-  four.sin_port = htons(port);
-  return {SocketAddress(reinterpret_cast<const sockaddr*>(&six), sizeof six),
-          SocketAddress(reinterpret_cast<const sockaddr*>(&four), sizeof four)};
+  return {of(AF_INET6, {}, port), of(AF_INET, {}, port)};
+}
+
+SocketAddress::HostBytes SocketAddress::host_bytes() const {
+  HostBytes host{};
+  const HostPart part = host_part(family());
+  std::memcpy(host.data(), reinterpret_cast<const char*>(&storage_) + part.offset, part.bytes);
+  return host;
 }
 
 uint16_t SocketAddress::port() const {
@@ -110,22 +131,8 @@ std::string SocketAddress::host() const {
 }
 
 bool SocketAddress::same_host(const SocketAddress& other) const {
-  if (family() != other.family()) {
-    return false;
-  }
-  if (family() == AF_INET) {
-    sockaddr_in mine{};
-    sockaddr_in theirs{};
-    std::memcpy(&mine, &storage_, sizeof mine);
-    std::memcpy(&theirs, &other.storage_, sizeof theirs);
-    return mine.sin_addr.s_addr == theirs.sin_addr.s_addr;
-  }
-  sockaddr_in6 mine{};
-  sockaddr_in6 theirs{};
-  std::memcpy(&mine, &storage_, sizeof mine);
-  std::memcpy(&theirs, &other.storage_, sizeof theirs);
-  return mine.sin6_scope_id == theirs.sin6_scope_id &&
-         std::memcmp(&mine.sin6_addr, &theirs.sin6_addr, sizeof mine.sin6_addr) == 0;
+  return family() == other.family() && host_bytes() == other.host_bytes() &&
+         scope() == other.scope();
 }
 
 bool SocketAddress::is_loopback() const {
@@ -173,7 +180,7 @@ Result<std::vector<SocketAddress>> interface_addresses(uint16_t port) {
   if (::getifaddrs(&list) != 0) {
     return system_error("getifaddrs", errno);
   }
-  const std::unique_ptr<ifaddrs, InterfaceListDeleter> owned(list);
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(list, &::freeifaddrs);
   std::vector<SocketAddress> addresses;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) {
@@ -201,7 +208,7 @@ InterfaceState interface_state(const std::string& name) {
   if (name.empty() || name.size() >= sizeof request.ifr_name) {
     return InterfaceState::kUnknown;
   }
-  std::copy(name.begin(), name.end(), std::begin(request.ifr_name));
+  std::ranges::copy(name, std::begin(request.ifr_name));
   const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!any.valid() || ::ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) {
     return InterfaceState::kUnknown;
@@ -250,21 +257,11 @@ Result<std::optional<Accepted>> accept_from(int listener) {
 }
 
 Result<SocketAddress> local_address(int fd) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
-    return system_error("getsockname", errno);
-  }
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&address), bytes);
+  return address_by(::getsockname, "getsockname", fd);
 }
 
 Result<SocketAddress> peer_address(int fd) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
-    return system_error("getpeername", errno);
-  }
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&address), bytes);
+  return address_by(::getpeername, "getpeername", fd);
 }
 
 Status set_no_delay(int fd) {

@@ -3,6 +3,8 @@
 
 #include <sys/socket.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,6 +24,9 @@ class SocketAddress {
   SocketAddress(const sockaddr* address, socklen_t bytes);
   // "10.1.0.1" or "fe80::1%eth0"; no names, and no short forms as "10.1". kInvalidArgument.
   [[nodiscard]] static Result<SocketAddress> numeric(std::string_view host, uint16_t port);
+  // Of AF_INET, whose bytes are the first four, or AF_INET6, without a scope.
+  using HostBytes = std::array<std::byte, 16>;
+  [[nodiscard]] static SocketAddress of(int family, const HostBytes& host, uint16_t port);
   // Every address of this host: "::" and, for where IPv6 is off, "0.0.0.0", in this order.
   [[nodiscard]] static std::vector<SocketAddress> any(uint16_t port);
 
@@ -30,6 +35,8 @@ class SocketAddress {
   [[nodiscard]] int family() const { return storage_.ss_family; }
   [[nodiscard]] uint16_t port() const;
   void set_port(uint16_t port);
+  // Zeros stand behind those of IPv4.
+  [[nodiscard]] HostBytes host_bytes() const;
   [[nodiscard]] bool is_loopback() const;
   // Of one family, with the same bytes and scope; ports do not matter.
   [[nodiscard]] bool same_host(const SocketAddress& other) const;

@@ -112,7 +112,7 @@ class Direct {
       const auto& writers = held_[group].writers;
       value.writers.insert(value.writers.end(), writers.begin(), writers.end());
     }
-    std::sort(value.writers.begin(), value.writers.end());
+    std::ranges::sort(value.writers);
     value.writers.erase(std::unique(value.writers.begin(), value.writers.end()),
                         value.writers.end());
     return value;
@@ -334,12 +334,10 @@ void Direct::reduce(GlobalRank root) {
 BuiltPlan build_direct(const GroupMap& map, const PlanRequest& request, GlobalRank rank) {
   BuiltPlan built;
   built.plan.whole_ops = true;
-  built.plan.block_count =
-      static_cast<uint32_t>(blocks_of(request.collective, map.world_size()).value_or(1));
+  set_whole_blocks(
+      built.plan,
+      static_cast<uint32_t>(blocks_of(request.collective, map.world_size()).value_or(1)));
   built.plan.phase_names = {"to leader", "between leaders", "from leader"};
-  for (uint32_t block = 0; block < built.plan.block_count; ++block) {
-    built.plan.chunks.push_back({block, 0, 1});
-  }
   built.plan.scratch_chunk_count = has_sums(request.collective) ? built.plan.chunks.size() : 0;
   Direct direct(map, rank, built.mine);
   switch (request.collective) {

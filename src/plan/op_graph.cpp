@@ -162,7 +162,7 @@ void Connector::add_barriers(uint32_t rank) {
 }
 
 Status Connector::order() {
-  std::sort(edges_.begin(), edges_.end());
+  std::ranges::sort(edges_);
   std::vector<size_t> begin(vertices_ + 1, edges_.size());
   std::vector<uint32_t> waits(vertices_, 0);
   for (size_t i = edges_.size(); i-- > 0;) {

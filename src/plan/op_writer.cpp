@@ -22,19 +22,25 @@ PlanOp& OpWriter::append(OpKind kind,
   return op;
 }
 
+void set_whole_blocks(Plan& plan, uint32_t count) {
+  plan.block_count = count;
+  for (uint32_t block = 0; block < count; ++block) {
+    plan.chunks.push_back({block, 0, 1});
+  }
+}
+
 void OpWriter::also_after(const std::vector<uint32_t>& earlier) {
   std::vector<uint32_t>& deps = out_.ops.back().deps;
   deps.insert(deps.end(), earlier.begin(), earlier.end());
-  std::sort(deps.begin(), deps.end());
+  std::ranges::sort(deps);
   deps.erase(std::unique(deps.begin(), deps.end()), deps.end());
 }
 
 void order_by_phase(RankPlan& mine) {
   std::vector<uint32_t> order(mine.ops.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return mine.ops[a].phase < mine.ops[b].phase;
-  });
+  std::ranges::stable_sort(
+      order, [&](uint32_t a, uint32_t b) { return mine.ops[a].phase < mine.ops[b].phase; });
   std::vector<uint32_t> location(order.size());
   std::vector<PlanOp> sorted;
   sorted.reserve(order.size());

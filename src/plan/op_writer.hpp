@@ -76,6 +76,38 @@ class OpWriter {
   RailIndex rail_;
 };
 
+// A rank among its group's, by their group ranks, and what writes its ops.
+class RankBuilder {
+ protected:
+  RankBuilder(const GroupMap& map, GlobalRank self, RankPlan& out)
+      : map_(map),
+        self_(self),
+        writer_(map, self, out),
+        group_(map.group_of(self)),
+        local_(map.group_rank_of(self).value()),
+        size_(map.group_size(group_)),
+        rails_(map.rail_count()) {}
+
+  [[nodiscard]] bool is_rail(uint32_t local) const { return local < rails_; }
+  [[nodiscard]] GlobalRank member(uint32_t local) const {
+    return map_.rank_at(group_, GroupRank(local));
+  }
+  // Peers are visited starting behind or ahead of oneself, so that not all ranks turn to the same.
+  [[nodiscard]] uint32_t ahead(uint32_t k) const { return (local_ + k) % size_; }
+  [[nodiscard]] uint32_t back(uint32_t k) const { return (local_ + size_ - k) % size_; }
+
+  const GroupMap& map_;
+  GlobalRank self_;
+  OpWriter writer_;
+  GroupIndex group_;
+  uint32_t local_;
+  uint32_t size_;
+  uint32_t rails_;
+};
+
+// The blocks of a plan, each of one chunk.
+void set_whole_blocks(Plan& plan, uint32_t count);
+
 // Sorts a rank's ops by phase, keeping the order within each, and renumbers their dependencies.
 void order_by_phase(RankPlan& mine);
 

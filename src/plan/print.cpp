@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
+
+#include "base/quantity.hpp"
 
 namespace ho {
 namespace {
@@ -22,17 +25,11 @@ std::string chunk_list(const Plan& plan, const PlanOp& op) {
         chunk.parts == 1 ? "" : " part " + number(chunk.part) + "/" + number(chunk.parts);
     return "block " + number(chunk.block) + part;
   }
-  std::string text = "chunks ";
-  for (size_t i = 0; i < op.chunks.size();) {
-    size_t end = i;
-    while (end + 1 < op.chunks.size() && op.chunks[end + 1].value() == op.chunks[end].value() + 1) {
-      ++end;
-    }
-    text += (i == 0 ? "" : ",") + number(op.chunks[i].value());
-    text += end == i ? "" : "-" + number(op.chunks[end].value());
-    i = end + 1;
+  std::vector<uint32_t> chunks;
+  for (const ChunkIndex chunk : op.chunks) {
+    chunks.push_back(chunk.value());
   }
-  return text;
+  return "chunks " + ranges_text(chunks);
 }
 
 std::string slots(const PlanOp& op) {

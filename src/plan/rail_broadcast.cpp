@@ -9,16 +9,10 @@
 namespace ho {
 namespace {
 
-class RailBroadcast {
+class RailBroadcast : RankBuilder {
  public:
   RailBroadcast(const GroupMap& map, GlobalRank root, GlobalRank self, RankPlan& out)
-      : map_(map),
-        root_(root),
-        self_(self),
-        writer_(map, self, out),
-        group_(map.group_of(self)),
-        local_(map.group_rank_of(self).value()),
-        rails_(map.rail_count()) {
+      : RankBuilder(map, self, out), root_(root) {
     const uint32_t groups = map.group_count();
     hops_ = (group_.value() + groups - map.group_of(root).value()) % groups;
   }
@@ -27,7 +21,7 @@ class RailBroadcast {
     if (self_ == root_) {
       scatter();
     }
-    if (local_ < rails_) {
+    if (is_rail(local_)) {
       serve_rail();
     }
     if (self_ != root_) {
@@ -62,34 +56,23 @@ class RailBroadcast {
     if (hops_ + 1 < map_.group_count()) {
       writer_.send(map_.rail_rank(map_.group_ahead(group_, 1), rail), {block}, value);
     }
-    const auto& members = map_.members(group_);
-    for (uint32_t k = 1; k < members.size(); ++k) {
-      const GlobalRank peer = members[(local_ + k) % members.size()];
-      if (peer != root_) {
-        writer_.send(peer, {block}, value);
+    for (uint32_t k = 1; k < size_; ++k) {
+      if (member(ahead(k)) != root_) {
+        writer_.send(member(ahead(k)), {block}, value);
       }
     }
   }
   // The blocks of the other rails are sent by their ranks in this group.
   void receive_others() {
-    const auto& members = map_.members(group_);
-    const auto size = static_cast<uint32_t>(members.size());
     writer_.at(0, hops_);
-    for (uint32_t k = 1; k < size; ++k) {
-      const uint32_t peer = (local_ + size - k) % size;
-      if (peer < rails_) {
-        (void)writer_.recv(members[peer], {ChunkIndex(peer)}, Space::kOutput);
+    for (uint32_t k = 1; k < size_; ++k) {
+      if (is_rail(back(k))) {
+        (void)writer_.recv(member(back(k)), {ChunkIndex(back(k))}, Space::kOutput);
       }
     }
   }
 
-  const GroupMap& map_;
   GlobalRank root_;
-  GlobalRank self_;
-  OpWriter writer_;
-  GroupIndex group_;
-  uint32_t local_;
-  uint32_t rails_;
   uint32_t hops_ = 0;  // from the root's group to this one
 };
 
@@ -97,11 +80,8 @@ class RailBroadcast {
 
 BuiltPlan build_rail_broadcast(const GroupMap& map, const PlanRequest& request, GlobalRank rank) {
   BuiltPlan built;
-  built.plan.block_count = map.rail_count();
+  set_whole_blocks(built.plan, map.rail_count());
   built.plan.phase_names = {"broadcast"};
-  for (uint32_t rail = 0; rail < map.rail_count(); ++rail) {
-    built.plan.chunks.push_back({rail, 0, 1});
-  }
   RailBroadcast(map, request.root, rank, built.mine).run();
   return built;
 }

@@ -10,17 +10,10 @@
 namespace ho {
 namespace {
 
-class RailReduce {
+class RailReduce : RankBuilder {
  public:
   RailReduce(const GroupMap& map, GlobalRank root, GlobalRank self, RankPlan& out)
-      : map_(map),
-        root_(root),
-        self_(self),
-        writer_(map, self, out),
-        group_(map.group_of(self)),
-        local_(map.group_rank_of(self).value()),
-        size_(map.group_size(group_)),
-        rails_(map.rail_count()) {
+      : RankBuilder(map, self, out), root_(root) {
     const uint32_t groups = map.group_count();
     hops_ = (group_.value() + groups - map.group_of(root).value()) % groups;
     step_ = groups - 1 - hops_;
@@ -28,7 +21,7 @@ class RailReduce {
 
   void run() {
     contribute();
-    if (local_ < rails_) {
+    if (is_rail(local_)) {
       serve_rail();
     }
     if (self_ == root_) {
@@ -37,17 +30,12 @@ class RailReduce {
   }
 
  private:
-  [[nodiscard]] GlobalRank member(uint32_t local) const {
-    return map_.rank_at(group_, GroupRank(local));
-  }
-
   // This rank's part of the sums of the group's other rails.
   void contribute() {
     writer_.at(0, step_);
     for (uint32_t k = 1; k < size_; ++k) {
-      const uint32_t peer = (local_ + k) % size_;
-      if (peer < rails_) {
-        writer_.send(member(peer), {ChunkIndex(peer)}, Value{});
+      if (is_rail(ahead(k))) {
+        writer_.send(member(ahead(k)), {ChunkIndex(ahead(k))}, Value{});
       }
     }
   }
@@ -60,7 +48,7 @@ class RailReduce {
     Value sum;
     for (uint32_t k = 1; k < size_; ++k) {
       const bool complete = hops_ == 0 && last_group && k + 1 == size_;
-      sum = add(member((local_ + size_ - k) % size_), sum, complete);
+      sum = add(member(back(k)), sum, complete);
     }
     if (!last_group) {
       writer_.at(0, step_ - 1);
@@ -85,14 +73,7 @@ class RailReduce {
     }
   }
 
-  const GroupMap& map_;
   GlobalRank root_;
-  GlobalRank self_;
-  OpWriter writer_;
-  GroupIndex group_;
-  uint32_t local_;
-  uint32_t size_;
-  uint32_t rails_;
   uint32_t hops_ = 0;  // from this group to the root's
   uint32_t step_ = 0;  // in which this group sends; the farthest is first
 };
@@ -101,12 +82,9 @@ class RailReduce {
 
 BuiltPlan build_rail_reduce(const GroupMap& map, const PlanRequest& request, GlobalRank rank) {
   BuiltPlan built;
-  built.plan.block_count = map.rail_count();
+  set_whole_blocks(built.plan, map.rail_count());
   built.plan.phase_names = {"reduce"};
   built.plan.scratch_chunk_count = 1;
-  for (uint32_t rail = 0; rail < map.rail_count(); ++rail) {
-    built.plan.chunks.push_back({rail, 0, 1});
-  }
   RailReduce(map, request.root, rank, built.mine).run();
   return built;
 }

@@ -92,7 +92,7 @@ class RouteTable {
     for (const PlanOp& op : mine.ops) {
       touched.insert(touched.end(), op.chunks.begin(), op.chunks.end());
     }
-    std::sort(touched.begin(), touched.end());
+    std::ranges::sort(touched);
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     plan.chunks.reserve(touched.size());
     for (const ChunkIndex index : touched) {
@@ -100,7 +100,7 @@ class RouteTable {
     }
     for (PlanOp& op : mine.ops) {
       for (ChunkIndex& index : op.chunks) {
-        const auto offset = std::lower_bound(touched.begin(), touched.end(), index);
+        const auto offset = std::ranges::lower_bound(touched, index);
         index = ChunkIndex(static_cast<size_t>(offset - touched.begin()));
       }
     }
@@ -164,7 +164,7 @@ class RouteTable {
   [[nodiscard]] Chunk chunk_at(ChunkIndex index) const {
     const uint32_t row = index.value() / row_;
     const uint32_t in_row = index.value() % row_;
-    const auto above = std::upper_bound(first_.begin(), first_.end(), in_row);
+    const auto above = std::ranges::upper_bound(first_, in_row);
     const auto rank = static_cast<uint32_t>(above - first_.begin()) - 1;
     return {
         row * map_.world_size() + rank, in_row - first_[rank], shares_.parts_of(GlobalRank(rank))};
@@ -199,19 +199,11 @@ class RouteTable {
   uint32_t row_ = 0;             // chunks
 };
 
-class Routed {
+class Routed : RankBuilder {
  public:
   Routed(
       const GroupMap& map, const RouteTable& table, GlobalRank self, bool whole_ops, RankPlan& out)
-      : map_(map),
-        table_(table),
-        self_(self),
-        whole_ops_(whole_ops),
-        writer_(map, self, out),
-        group_(map.group_of(self)),
-        local_(map.group_rank_of(self).value()),
-        size_(map.group_size(group_)),
-        rails_(map.rail_count()) {}
+      : RankBuilder(map, self, out), table_(table), whole_ops_(whole_ops) {}
 
   void run() {
     for (uint32_t k = 1; k < map_.group_count(); ++k) {
@@ -226,12 +218,6 @@ class Routed {
   }
 
  private:
-  [[nodiscard]] bool is_rail(uint32_t local) const { return local < rails_; }
-  [[nodiscard]] GlobalRank member(uint32_t local) const {
-    return map_.rank_at(group_, GroupRank(local));
-  }
-  [[nodiscard]] uint32_t ahead(uint32_t k) const { return (local_ + k) % size_; }
-  [[nodiscard]] uint32_t back(uint32_t k) const { return (local_ + size_ - k) % size_; }
   [[nodiscard]] Ranks self_if(bool takes_part) const { return takes_part ? Ranks{self_} : Ranks{}; }
 
   // Which loads go in one message, as both ends see it.
@@ -271,7 +257,7 @@ class Routed {
           value.writers.push_back(passing_.at(load.chunk));
         }
       }
-      std::sort(value.writers.begin(), value.writers.end());
+      std::ranges::sort(value.writers);
       value.writers.erase(std::unique(value.writers.begin(), value.writers.end()),
                           value.writers.end());
       writer_.send(peer, chunks_of(message), value);
@@ -291,7 +277,7 @@ class Routed {
   // The group's members in the order in which a rail takes what they have: its own rank's first.
   [[nodiscard]] Ranks sources_for(RailIndex rail, GroupIndex group) const {
     Ranks sources = table_.sources_in(group);
-    const auto own = std::find(sources.begin(), sources.end(), map_.rail_rank(group, rail));
+    const auto own = std::ranges::find(sources, map_.rail_rank(group, rail));
     if (own != sources.end()) {
       std::rotate(sources.begin(), own, sources.end());
     }
@@ -363,15 +349,8 @@ class Routed {
     }
   }
 
-  const GroupMap& map_;
   const RouteTable& table_;
-  GlobalRank self_;
   bool whole_ops_;
-  OpWriter writer_;
-  GroupIndex group_;
-  uint32_t local_;
-  uint32_t size_;
-  uint32_t rails_;
   std::map<ChunkIndex, uint32_t> passing_;  // the receives that brought chunks here
 };
 

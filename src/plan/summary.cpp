@@ -180,9 +180,8 @@ StepOverlap Summarizer::overlap_step(StepKey step, const std::vector<OpId>& send
   mark_earlier(earlier);
   StepOverlap overlap{step.first, step.second, {}};
   for (const auto& [intra, transfers] : intra_) {
-    const auto free = std::count_if(transfers.begin(), transfers.end(), [&](OpId send) {
-      return !later[send] && !earlier[graph_.partner[send]];
-    });
+    const auto free = std::ranges::count_if(
+        transfers, [&](OpId send) { return !later[send] && !earlier[graph_.partner[send]]; });
     if (free > 0) {
       overlap.intra.push_back({intra.first,
                                intra.second,

@@ -73,10 +73,7 @@ class ChunkTable {
   }
   // One block per group and rail.
   static ChunkTable by_rail(const GroupMap& map, Plan& plan) {
-    plan.block_count = map.group_count() * map.rail_count();
-    for (uint32_t block = 0; block < plan.block_count; ++block) {
-      plan.chunks.push_back({block, 0, 1});
-    }
+    set_whole_blocks(plan, map.group_count() * map.rail_count());
     return {map, false};
   }
 
@@ -105,19 +102,11 @@ class ChunkTable {
   std::vector<ChunkIndex> first_;  // of each rank's block
 };
 
-class TwoLevel {
+class TwoLevel : RankBuilder {
  public:
   TwoLevel(
       const GroupMap& map, const ChunkTable& table, Phases phases, GlobalRank self, RankPlan& out)
-      : map_(map),
-        table_(table),
-        phases_(phases),
-        writer_(map, self, out),
-        group_(map.group_of(self)),
-        local_(map.group_rank_of(self).value()),
-        groups_(map.group_count()),
-        size_(map.group_size(group_)),
-        rails_(map.rail_count()) {
+      : RankBuilder(map, self, out), table_(table), phases_(phases), groups_(map.group_count()) {
     if (is_rail(local_)) {
       writer_.on_rail(RailIndex(local_));
       next_ = map.rail_rank(map.group_ahead(group_, 1), RailIndex(local_));
@@ -186,14 +175,6 @@ class TwoLevel {
   }
 
  private:
-  [[nodiscard]] bool is_rail(uint32_t local) const { return local < rails_; }
-  [[nodiscard]] GlobalRank member(uint32_t local) const {
-    return map_.rank_at(group_, GroupRank(local));
-  }
-  // Peers are visited starting behind or ahead of oneself, so that not all ranks turn to the same.
-  [[nodiscard]] uint32_t ahead(uint32_t k) const { return (local_ + k) % size_; }
-  [[nodiscard]] uint32_t back(uint32_t k) const { return (local_ + size_ - k) % size_; }
-
   void send_to_members(const Chunks& chunks, const Value& value) {
     for (uint32_t k = 1; k < size_; ++k) {
       writer_.send(member(ahead(k)), chunks, value);
@@ -326,15 +307,9 @@ class TwoLevel {
     }
   }
 
-  const GroupMap& map_;
   const ChunkTable& table_;
   Phases phases_;
-  OpWriter writer_;
-  GroupIndex group_;
-  uint32_t local_;
   uint32_t groups_;
-  uint32_t size_;
-  uint32_t rails_;
   GlobalRank next_;                 // on this rank's rail
   GlobalRank previous_;             // on this rank's rail
   std::vector<Value> part_values_;  // by group rank of the extra rank that owns the part

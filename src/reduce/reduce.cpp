@@ -22,48 +22,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace ho::HWY_NAMESPACE {
 
-struct SumOp {
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::Add(a, b);
+#define HORING_BINARY_OP(name, function)  \
+  struct name {                           \
+    template <class V>                    \
+    static HWY_INLINE V apply(V a, V b) { \
+      return hn::function(a, b);          \
+    }                                     \
   }
-};
-struct ProdOp {
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::Mul(a, b);
-  }
-};
-struct MaxOp {
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::Max(a, b);
-  }
-};
-struct MinOp {
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::Min(a, b);
-  }
-};
-struct BandOp {
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::And(a, b);
-  }
-};
-struct BorOp {
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::Or(a, b);
-  }
-};
-struct BxorOp {
-  template <class V>
-  static HWY_INLINE V apply(V a, V b) {
-    return hn::Xor(a, b);
-  }
-};
+HORING_BINARY_OP(SumOp, Add);
+HORING_BINARY_OP(ProdOp, Mul);
+HORING_BINARY_OP(MaxOp, Max);
+HORING_BINARY_OP(MinOp, Min);
+HORING_BINARY_OP(BandOp, And);
+HORING_BINARY_OP(BorOp, Or);
+HORING_BINARY_OP(BxorOp, Xor);
+#undef HORING_BINARY_OP
+
 // The processor's max and min drop a NaN on one side; a sum keeps it on either.
 template <class Op>
 struct KeepNan {
@@ -99,15 +73,37 @@ void binary_loop(void* dst, const void* a, const void* b, size_t count) {
   std::memcpy(out + i, out_part, rest * sizeof(out_part[0]));
 }
 
-template <class Out, class In>
-void convert_loop(void* dst, const void* src, size_t count) {
+struct Same {
+  template <class V>
+  static HWY_INLINE V apply(V value) {
+    return value;
+  }
+};
+template <class Codec>
+struct DivideBy {
+  hn::TFromD<typename Codec::Tag> divisor;
+  HWY_INLINE typename Codec::V apply(typename Codec::V value) const {
+    return hn::Div(value, hn::Set(typename Codec::Tag(), divisor));
+  }
+};
+template <class Codec>
+struct MultiplyBy {
+  hn::TFromD<typename Codec::Tag> factor;
+  HWY_INLINE typename Codec::V apply(typename Codec::V value) const {
+    return hn::Mul(value, hn::Set(typename Codec::Tag(), factor));
+  }
+};
+
+// dst may be src.
+template <class Out, class In, class Op>
+void unary_loop(void* dst, const void* src, size_t count, const Op& op) {
   const typename Out::Tag tag;
   const size_t width = hn::Lanes(tag);
   auto* out = static_cast<typename Out::Element*>(dst);
   const auto* from = static_cast<const typename In::Element*>(src);
   size_t i = 0;
   for (; i + width <= count; i += width) {
-    Out::store(In::load(from + i), out + i);
+    Out::store(op.apply(In::load(from + i)), out + i);
   }
   const size_t rest = count - i;
   if (rest == 0) {
@@ -117,51 +113,8 @@ void convert_loop(void* dst, const void* src, size_t count) {
   typename In::Element in_part[kMaxWidth] = {};
   typename Out::Element out_part[kMaxWidth];
   std::memcpy(in_part, from + i, rest * sizeof(in_part[0]));
-  Out::store(In::load(in_part), out_part);
+  Out::store(op.apply(In::load(in_part)), out_part);
   std::memcpy(out + i, out_part, rest * sizeof(out_part[0]));
-}
-
-template <class Codec>
-void divide_loop(void* data, size_t count, uint64_t divisor) {
-  using Real = hn::TFromD<typename Codec::Tag>;
-  const typename Codec::Tag tag;
-  const size_t width = hn::Lanes(tag);
-  const auto by = hn::Set(tag, static_cast<Real>(divisor));
-  auto* at = static_cast<typename Codec::Element*>(data);
-  size_t i = 0;
-  for (; i + width <= count; i += width) {
-    Codec::store(hn::Div(Codec::load(at + i), by), at + i);
-  }
-  const size_t rest = count - i;
-  if (rest == 0) {
-    return;
-  }
-  typename Codec::Element part[hn::MaxLanes(typename Codec::Tag())] = {};
-  std::memcpy(part, at + i, rest * sizeof(part[0]));
-  Codec::store(hn::Div(Codec::load(part), by), part);
-  std::memcpy(at + i, part, rest * sizeof(part[0]));
-}
-
-template <class Codec>
-void premultiply_loop(void* dst, const void* src, size_t count, double factor) {
-  using Real = hn::TFromD<typename Codec::Tag>;
-  const typename Codec::Tag tag;
-  const size_t width = hn::Lanes(tag);
-  const auto by = hn::Set(tag, static_cast<Real>(factor));
-  auto* out = static_cast<typename Codec::Element*>(dst);
-  const auto* from = static_cast<const typename Codec::Element*>(src);
-  size_t i = 0;
-  for (; i + width <= count; i += width) {
-    Codec::store(hn::Mul(Codec::load(from + i), by), out + i);
-  }
-  const size_t rest = count - i;
-  if (rest == 0) {
-    return;
-  }
-  typename Codec::Element part[hn::MaxLanes(typename Codec::Tag())] = {};
-  std::memcpy(part, from + i, rest * sizeof(part[0]));
-  Codec::store(hn::Mul(Codec::load(part), by), part);
-  std::memcpy(out + i, part, rest * sizeof(part[0]));
 }
 
 // On magnitudes, so that neither the most negative number nor a divisor past the type's range
@@ -228,34 +181,35 @@ void reduce_integers(ReduceOp op, void* dst, const void* a, const void* b, size_
   }
 }
 
-void reduce_any(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
-  using F32 = Plain<float>;
-  using F64 = Plain<double>;
+// work.integers<T>() or work.floats<Codec>(), as elements of `dtype` are; nothing for types without
+// arithmetic.
+template <class Work>
+void for_type(DType dtype, const Work& work) {
   switch (dtype) {
     case DType::kInt8:
-      return reduce_integers<int8_t>(op, dst, a, b, count);
+      return work.template integers<int8_t>();
     case DType::kUint8:
-      return reduce_integers<uint8_t>(op, dst, a, b, count);
+      return work.template integers<uint8_t>();
     case DType::kInt32:
-      return reduce_integers<int32_t>(op, dst, a, b, count);
+      return work.template integers<int32_t>();
     case DType::kUint32:
-      return reduce_integers<uint32_t>(op, dst, a, b, count);
+      return work.template integers<uint32_t>();
     case DType::kInt64:
-      return reduce_integers<int64_t>(op, dst, a, b, count);
+      return work.template integers<int64_t>();
     case DType::kUint64:
-      return reduce_integers<uint64_t>(op, dst, a, b, count);
+      return work.template integers<uint64_t>();
     case DType::kFloat16:
-      return reduce_floats<Float16, Float16, Float16>(op, dst, a, b, count);
+      return work.template floats<Float16>();
     case DType::kFloat32:
-      return reduce_floats<F32, F32, F32>(op, dst, a, b, count);
+      return work.template floats<Plain<float>>();
     case DType::kFloat64:
-      return reduce_floats<F64, F64, F64>(op, dst, a, b, count);
+      return work.template floats<Plain<double>>();
     case DType::kBfloat16:
-      return reduce_floats<Bfloat16, Bfloat16, Bfloat16>(op, dst, a, b, count);
+      return work.template floats<Bfloat16>();
     case DType::kFloat8E4m3:
-      return reduce_floats<Float8E4m3, Float8E4m3, Float8E4m3>(op, dst, a, b, count);
+      return work.template floats<Float8E4m3>();
     case DType::kFloat8E5m2:
-      return reduce_floats<Float8E5m2, Float8E5m2, Float8E5m2>(op, dst, a, b, count);
+      return work.template floats<Float8E5m2>();
     case DType::kInt16:
     case DType::kUint16:
     case DType::kBool:
@@ -263,56 +217,66 @@ void reduce_any(DType dtype, ReduceOp op, void* dst, const void* a, const void* 
     case DType::kComplex128:
       return;  // not supported
   }
+}
+
+struct Reduction {
+  ReduceOp op;
+  void* dst;
+  const void* a;
+  const void* b;
+  size_t count;
+  template <typename T>
+  void integers() const {
+    reduce_integers<T>(op, dst, a, b, count);
+  }
+  template <class Codec>
+  void floats() const {
+    reduce_floats<Codec, Codec, Codec>(op, dst, a, b, count);
+  }
+};
+
+void reduce_any(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
+  for_type(dtype, Reduction{op, dst, a, b, count});
+}
+
+template <class Codec>
+void premultiply_floats(void* dst, const void* src, size_t count, double factor) {
+  using Real = hn::TFromD<typename Codec::Tag>;
+  unary_loop<Codec, Codec>(dst, src, count, MultiplyBy<Codec>{static_cast<Real>(factor)});
 }
 
 void premultiply_any(DType dtype, void* dst, const void* src, size_t count, double factor) {
   switch (dtype) {
     case DType::kFloat16:
-      return premultiply_loop<Float16>(dst, src, count, factor);
+      return premultiply_floats<Float16>(dst, src, count, factor);
     case DType::kFloat32:
-      return premultiply_loop<Plain<float>>(dst, src, count, factor);
+      return premultiply_floats<Plain<float>>(dst, src, count, factor);
     case DType::kFloat64:
-      return premultiply_loop<Plain<double>>(dst, src, count, factor);
+      return premultiply_floats<Plain<double>>(dst, src, count, factor);
     case DType::kBfloat16:
-      return premultiply_loop<Bfloat16>(dst, src, count, factor);
+      return premultiply_floats<Bfloat16>(dst, src, count, factor);
     default:
       return;  // not supported
   }
 }
 
-void scale_any(DType dtype, void* data, size_t count, uint64_t divisor) {
-  switch (dtype) {
-    case DType::kInt8:
-      return divide_integers<int8_t>(data, count, divisor);
-    case DType::kUint8:
-      return divide_integers<uint8_t>(data, count, divisor);
-    case DType::kInt32:
-      return divide_integers<int32_t>(data, count, divisor);
-    case DType::kUint32:
-      return divide_integers<uint32_t>(data, count, divisor);
-    case DType::kInt64:
-      return divide_integers<int64_t>(data, count, divisor);
-    case DType::kUint64:
-      return divide_integers<uint64_t>(data, count, divisor);
-    case DType::kFloat16:
-      return divide_loop<Float16>(data, count, divisor);
-    case DType::kFloat32:
-      return divide_loop<Plain<float>>(data, count, divisor);
-    case DType::kFloat64:
-      return divide_loop<Plain<double>>(data, count, divisor);
-    case DType::kBfloat16:
-      return divide_loop<Bfloat16>(data, count, divisor);
-    case DType::kFloat8E4m3:
-      return divide_loop<Float8E4m3>(data, count, divisor);
-    case DType::kFloat8E5m2:
-      return divide_loop<Float8E5m2>(data, count, divisor);
-    case DType::kInt16:
-    case DType::kUint16:
-    case DType::kBool:
-    case DType::kComplex64:
-    case DType::kComplex128:
-      return;  // not supported
+struct Division {
+  void* data;
+  size_t count;
+  uint64_t divisor;
+  template <typename T>
+  void integers() const {
+    divide_integers<T>(data, count, divisor);
   }
+  template <class Codec>
+  void floats() const {
+    using Real = hn::TFromD<typename Codec::Tag>;
+    unary_loop<Codec, Codec>(data, data, count, DivideBy<Codec>{static_cast<Real>(divisor)});
+  }
+};
+
+void scale_any(DType dtype, void* data, size_t count, uint64_t divisor) {
+  for_type(dtype, Division{data, count, divisor});
 }
 
 void widening_any(DType from, ReduceOp op, void* dst, const void* a, const void* b, size_t count) {
@@ -336,17 +300,17 @@ void widening_pair_any(
 
 void widen_any(DType from, void* dst, const void* src, size_t count) {
   if (from == DType::kBfloat16) {
-    convert_loop<Plain<float>, Bfloat16>(dst, src, count);
+    unary_loop<Plain<float>, Bfloat16>(dst, src, count, Same());
   } else {
-    convert_loop<Plain<float>, Float16>(dst, src, count);
+    unary_loop<Plain<float>, Float16>(dst, src, count, Same());
   }
 }
 
 void narrow_any(DType to, void* dst, const void* src, size_t count) {
   if (to == DType::kBfloat16) {
-    convert_loop<Bfloat16, Plain<float>>(dst, src, count);
+    unary_loop<Bfloat16, Plain<float>>(dst, src, count, Same());
   } else {
-    convert_loop<Float16, Plain<float>>(dst, src, count);
+    unary_loop<Float16, Plain<float>>(dst, src, count, Same());
   }
 }
 

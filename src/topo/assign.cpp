@@ -60,7 +60,7 @@ bool same_nic(const Nic& nic, const RankNic& info) {
 }
 
 bool only_loopback(const RankNic& info) {
-  return std::all_of(info.addresses.begin(), info.addresses.end(), [](const std::string& text) {
+  return std::ranges::all_of(info.addresses, [](const std::string& text) {
     const auto address = parse_interface_address(text);
     return address && address->loopback;
   });
@@ -68,8 +68,7 @@ bool only_loopback(const RankNic& info) {
 
 bool on_any(const Nic& nic, const Subnets& subnets) {
   // An address without a known subnet (/32, routed) does not exclude it.
-  return subnets.empty() ||
-         std::any_of(nic.addresses.begin(), nic.addresses.end(), [&](const InterfaceAddress& a) {
+  return subnets.empty() || std::ranges::any_of(nic.addresses, [&](const InterfaceAddress& a) {
            return a.subnet.empty() || subnets.contains(a.subnet);
          });
 }
@@ -143,9 +142,8 @@ class Assigner {
         sorted.push_back(&info);
       }
     }
-    std::sort(sorted.begin(), sorted.end(), [](const RankNic* a, const RankNic* b) {
-      return natural_less(a->name, b->name);
-    });
+    std::ranges::sort(
+        sorted, [](const RankNic* a, const RankNic* b) { return natural_less(a->name, b->name); });
     auto& offers = host.offers[rank];
     for (const RankNic* info : sorted) {
       size_t nic = 0;
@@ -214,10 +212,8 @@ class Assigner {
   }
 
   [[nodiscard]] size_t reference_group() const {
-    const auto smallest =
-        std::min_element(members_.begin(), members_.end(), [](const auto& a, const auto& b) {
-          return a.size() < b.size();
-        });
+    const auto smallest = std::ranges::min_element(
+        members_, [](const auto& a, const auto& b) { return a.size() < b.size(); });
     return static_cast<size_t>(smallest - members_.begin());
   }
 
@@ -322,7 +318,7 @@ class Assigner {
     }
     const std::vector<size_t> nics = assign_evenly(costs);
     for (size_t i = 0; i < with_nics.size(); ++i) {
-      const auto sharers = std::count(nics.begin(), nics.end(), nics[i]);
+      const auto sharers = std::ranges::count(nics, nics[i]);
       choices_[with_nics[i]] = {host_index, nics[i], true, static_cast<uint32_t>(sharers)};
     }
   }
@@ -352,8 +348,8 @@ class Assigner {
     if (!local_rank) {
       return;
     }
-    const int64_t best = *std::min_element(costs.begin(), costs.end());
-    auto location = *local_rank % std::count(costs.begin(), costs.end(), best);
+    const int64_t best = *std::ranges::min_element(costs);
+    auto location = *local_rank % std::ranges::count(costs, best);
     for (int64_t& cost : costs) {
       const bool own = cost == best && location-- == 0;
       cost += own || cost == kForbiddenNic ? 0 : 1;
@@ -486,10 +482,8 @@ class Assigner {
       return (common_.contains(address.subnet) ? 0 : 2) + (address.ipv6 ? 1 : 0) +
              (address.link_local ? 1 : 0);
     };
-    return &*std::min_element(
-        nic->addresses.begin(), nic->addresses.end(), [&](const auto& a, const auto& b) {
-          return badness(a) < badness(b);
-        });
+    return &*std::ranges::min_element(
+        nic->addresses, [&](const auto& a, const auto& b) { return badness(a) < badness(b); });
   }
 
   [[nodiscard]] AssignedNic assigned(size_t rank, const InterfaceAddress* like) const {

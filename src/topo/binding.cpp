@@ -47,22 +47,6 @@ Result<std::vector<uint32_t>> parse_cpu_list(std::string_view text) {
   }
 }
 
-std::string format_cpu_list(std::span<const uint32_t> cpus) {
-  std::string text;
-  for (size_t i = 0; i < cpus.size();) {
-    size_t last = i;
-    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) {
-      ++last;
-    }
-    text += (i == 0 ? "" : ",") + std::to_string(cpus[i]);
-    if (last > i) {
-      text += "-" + std::to_string(cpus[last]);
-    }
-    i = last + 1;
-  }
-  return text;
-}
-
 Result<std::vector<uint32_t>> progress_cpus(std::string_view setting,
                                             std::span<const NumaNode> nodes,
                                             int32_t nic_numa_node,
@@ -76,9 +60,8 @@ Result<std::vector<uint32_t>> progress_cpus(std::string_view setting,
     for (const NumaNode& node : nodes) {
       if (nodes.size() > 1 && nic_numa_node >= 0 &&
           node.os_index == static_cast<uint32_t>(nic_numa_node)) {
-        std::copy_if(node.cpus.begin(), node.cpus.end(), std::back_inserter(cpus), [&](uint32_t c) {
-          return permitted.contains(c);
-        });
+        std::ranges::copy_if(
+            node.cpus, std::back_inserter(cpus), [&](uint32_t c) { return permitted.contains(c); });
       }
     }
     return cpus;
@@ -87,13 +70,12 @@ Result<std::vector<uint32_t>> progress_cpus(std::string_view setting,
   if (!listed.ok()) {
     return listed.status().with_context("HORING_PROGRESS_CPU");
   }
-  std::copy_if(listed->begin(), listed->end(), std::back_inserter(cpus), [&](uint32_t c) {
-    return !permitted.contains(c);
-  });
+  std::ranges::copy_if(
+      *listed, std::back_inserter(cpus), [&](uint32_t c) { return !permitted.contains(c); });
   if (!cpus.empty()) {
     return invalid("HORING_PROGRESS_CPU=" + std::string(setting) +
-                   ": this process may not use CPU " + format_cpu_list(cpus) + ", only " +
-                   format_cpu_list(allowed) + "; take some of those, auto or none");
+                   ": this process may not use CPU " + ranges_text(cpus) + ", only " +
+                   ranges_text(allowed) + "; take some of those, auto or none");
   }
   return listed;
 }

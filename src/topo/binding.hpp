@@ -14,7 +14,6 @@ namespace ho {
 
 // "4-7,9" to {4, 5, 6, 7, 9}, sorted, each once. At most CPU 65535.
 [[nodiscard]] Result<std::vector<uint32_t>> parse_cpu_list(std::string_view text);
-[[nodiscard]] std::string format_cpu_list(std::span<const uint32_t> cpus);
 
 // `setting` is HORING_PROGRESS_CPU: "none"; "auto": the allowed CPUs of the NIC's NUMA node, on
 // machines with several; or a CPU list, all of it allowed. Empty result: leave the thread alone.

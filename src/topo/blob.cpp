@@ -18,7 +18,7 @@ constexpr std::array kMagic{std::byte{'H'}, std::byte{'O'}, std::byte{'C'}, std:
 constexpr uint32_t kNoLocalRank = UINT32_MAX;
 
 bool all_printable(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 class Writer : public ByteWriter {
@@ -113,8 +113,8 @@ std::vector<RankNic> read_nics(Reader& reader) {
   std::vector<RankNic> nics;
   for (size_t left = reader.count("interfaces", kMaxRankNics); left > 0; --left) {
     RankNic nic = read_nic(reader);
-    const bool twice = std::any_of(
-        nics.begin(), nics.end(), [&](const RankNic& other) { return other.name == nic.name; });
+    const bool twice =
+        std::ranges::any_of(nics, [&](const RankNic& other) { return other.name == nic.name; });
     if (twice) {
       reader.fail("interface " + nic.name + " is in it twice");
     }

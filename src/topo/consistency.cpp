@@ -6,18 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "base/quantity.hpp"
+
 namespace ho {
 namespace {
 
 constexpr size_t kMaxHostsNamed = 8;
 constexpr const char* kNotKnown = "(not known to it)";
 
-using RanksByValue = std::map<std::string, std::vector<size_t>>;
+using RanksByValue = std::map<std::string, std::vector<uint32_t>>;
 
 std::string value_of(const RankInfo& info, const std::string& name) {
-  const auto found = std::find_if(info.settings.begin(),
-                                  info.settings.end(),
-                                  [&](const Setting& setting) { return setting.name == name; });
+  const auto found = std::ranges::find_if(
+      info.settings, [&](const Setting& setting) { return setting.name == name; });
   return found == info.settings.end() ? kNotKnown : found->value;
 }
 
@@ -26,26 +27,14 @@ std::string escaped(const std::string& value) {
 }
 
 // "rank 3", "ranks 0-3, 7"
-std::string rank_list(const std::vector<size_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size();) {
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) {
-      ++last;
-    }
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-    if (last > i) {
-      text += "-" + std::to_string(ranks[last]);
-    }
-    i = last + 1;
-  }
-  return text;
+std::string rank_list(const std::vector<uint32_t>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + ranges_text(ranks, ", ");
 }
 
-std::string host_list(std::span<const RankInfo> infos, const std::vector<size_t>& ranks) {
+std::string host_list(std::span<const RankInfo> infos, const std::vector<uint32_t>& ranks) {
   std::vector<std::string> hosts;
   std::set<std::string> seen;
-  for (const size_t rank : ranks) {
+  for (const uint32_t rank : ranks) {
     if (seen.insert(infos[rank].host_name).second) {
       hosts.push_back(infos[rank].host_name);
     }
@@ -62,7 +51,7 @@ std::string host_list(std::span<const RankInfo> infos, const std::vector<size_t>
 
 // Most ranks; of equally many, those of the lowest rank.
 const RanksByValue::value_type& majority(const RanksByValue& values) {
-  return *std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) {
+  return *std::ranges::max_element(values, [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
                                               : a.second.front() > b.second.front();
   });
@@ -70,7 +59,7 @@ const RanksByValue::value_type& majority(const RanksByValue& values) {
 
 std::string difference(std::span<const RankInfo> infos, const std::string& name) {
   RanksByValue values;
-  for (size_t rank = 0; rank < infos.size(); ++rank) {
+  for (uint32_t rank = 0; rank < infos.size(); ++rank) {
     values[value_of(infos[rank], name)].push_back(rank);
   }
   if (values.size() < 2) {

@@ -35,18 +35,16 @@ Result<std::string> read_text(const std::string& path) {
 
 const NetworkInterface* find_interface(std::span<const NetworkInterface> interfaces,
                                        const std::string& name) {
-  const auto found = std::find_if(interfaces.begin(), interfaces.end(), [&](const auto& interface) {
-    return interface.name == name;
-  });
+  const auto found = std::ranges::find_if(
+      interfaces, [&](const auto& interface) { return interface.name == name; });
   return found == interfaces.end() ? nullptr : &*found;
 }
 
 // NCCL's files have cards, or their InfiniBand names, and no names of interfaces.
 const NetworkInterface* find_at(std::span<const NetworkInterface> interfaces,
                                 const std::string& pci) {
-  const auto found = std::find_if(interfaces.begin(), interfaces.end(), [&](const auto& interface) {
-    return !pci.empty() && interface.pci == pci;
-  });
+  const auto found = std::ranges::find_if(
+      interfaces, [&](const auto& interface) { return !pci.empty() && interface.pci == pci; });
   return found == interfaces.end() ? nullptr : &*found;
 }
 
@@ -71,7 +69,7 @@ std::vector<std::string> pci_devices() {
        entry.increment(error)) {
     names.push_back(entry->path().filename().string());
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

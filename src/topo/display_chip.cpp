@@ -33,7 +33,7 @@ constexpr std::array<uint16_t, 7> kAtiServerChips{
 
 template <typename Numbers>
 bool has(const Numbers& numbers, uint16_t number) {
-  return std::find(numbers.begin(), numbers.end(), number) != numbers.end();
+  return std::ranges::find(numbers, number) != numbers.end();
 }
 
 }  // namespace

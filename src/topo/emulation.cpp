@@ -17,17 +17,9 @@ Status not_understood(std::string_view part, std::string_view takes) {
                  std::string(takes) + "; `horing run` sets the variable, leave it to that");
 }
 
-// What stands before `mark`, and removes that and the mark from the text.
-std::string_view take_until(char mark, std::string_view& text) {
-  const size_t at = std::min(text.find(mark), text.size());
-  const std::string_view part = text.substr(0, at);
-  text.remove_prefix(std::min(at + 1, text.size()));
-  return part;
-}
-
 Result<NetworkInterface> parse_rail(std::string_view entry) {
   std::string_view address = entry;
-  const std::string_view name = take_until('=', address);
+  const std::string_view name = take_until(address, '=');
   if (name.empty() || !parse_interface_address(address)) {
     return not_understood(entry, "name=address");
   }
@@ -41,7 +33,7 @@ Result<NetworkInterface> parse_rail(std::string_view entry) {
 
 Status parse_pace(std::string_view item, RailPace& pace) {
   std::string_view value = item;
-  const std::string_view key = take_until('=', value);
+  const std::string_view key = take_until(value, '=');
   const auto mbit = key == "mbit" ? whole_number<uint64_t>(value) : std::nullopt;
   const auto fd = key == "fd" ? whole_number<int>(value) : std::nullopt;
   if (!mbit && fd.value_or(-1) < 0) {
@@ -63,17 +55,17 @@ void set_pace(const RailPace& pace, Topology& topology) {
 }  // namespace
 
 Status adopt_emulated(std::string_view text, Topology& topology) {
-  std::string_view rails = take_until(';', text);
+  std::string_view rails = take_until(text, ';');
   if (!rails.empty()) {
     topology.interfaces.clear();
   }
   while (!rails.empty()) {
-    HORING_ASSIGN(NetworkInterface rail, parse_rail(take_until(',', rails)));
+    HORING_ASSIGN(NetworkInterface rail, parse_rail(take_until(rails, ',')));
     topology.interfaces.push_back(std::move(rail));
   }
   RailPace pace;
   while (!text.empty()) {
-    HORING_TRY(parse_pace(take_until(';', text), pace));
+    HORING_TRY(parse_pace(take_until(text, ';'), pace));
   }
   if (pace.mbit > 0) {
     set_pace(pace, topology);
@@ -84,9 +76,8 @@ Status adopt_emulated(std::string_view text, Topology& topology) {
 Status adopt_emulation(Topology& topology) {
   HORING_TRY(adopt_emulated(env::text(env::kEmulatedRails), topology));
   HORING_ASSIGN(const uint64_t mbit, env::number(env::kRailPaceMbit));
-  const bool paced = std::any_of(topology.interfaces.begin(),
-                                 topology.interfaces.end(),
-                                 [](const auto& interface) { return interface.pace.has_value(); });
+  const bool paced = std::ranges::any_of(
+      topology.interfaces, [](const auto& interface) { return interface.pace.has_value(); });
   if (mbit > 0 && !paced) {
     set_pace({.mbit = mbit}, topology);
   }

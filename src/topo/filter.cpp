@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "base/env.hpp"
+#include "base/names.hpp"
+#include "base/quantity.hpp"
 #include "topo/address.hpp"
 
 namespace ho {
@@ -23,11 +25,15 @@ enum class DefaultClass : uint8_t {
   kVirtual = 2,
   kLoopback = 3
 };
+constexpr Names<4> kClassTexts = {
+    "ordinary",
+    "only a link-local address",
+    "a bridge or tunnel of this host's containers, virtual machines or programs",
+    "loopback"};
 
 bool all_hex(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isxdigit(static_cast<unsigned char>(c)) != 0;
-  });
+  return std::ranges::all_of(
+      text, [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; });
 }
 
 // Bridges, and ends of cables, that container and virtual machine programs make on a host.
@@ -45,9 +51,8 @@ bool virtual_name(std::string_view name) {
                                  "cilium",
                                  "tunl",
                                  "vnet"};
-  if (std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](const char* prefix) {
-        return name.starts_with(prefix);
-      })) {
+  if (std::ranges::any_of(kPrefixes,
+                          [&](const char* prefix) { return name.starts_with(prefix); })) {
     return true;
   }
   constexpr size_t kDockerIdBytes = 12;  // of "br-1f2e3d4c5b6a"
@@ -61,11 +66,10 @@ bool virtual_name(std::string_view name) {
 }
 
 bool only_link_local(const NetworkInterface& interface) {
-  return std::all_of(
-      interface.addresses.begin(), interface.addresses.end(), [](const std::string& text) {
-        const auto address = parse_interface_address(text);
-        return address && address->link_local;
-      });
+  return std::ranges::all_of(interface.addresses, [](const std::string& text) {
+    const auto address = parse_interface_address(text);
+    return address && address->link_local;
+  });
 }
 
 DefaultClass default_class(const NetworkInterface& interface) {
@@ -83,23 +87,9 @@ bool inside_this_host(const NetworkInterface& interface) {
   return default_class(interface) >= DefaultClass::kVirtual;
 }
 
-const char* to_string(DefaultClass of_interface) {
-  switch (of_interface) {
-    case DefaultClass::kLinkLocal:
-      return "only a link-local address";
-    case DefaultClass::kVirtual:
-      return "a bridge or tunnel of this host's containers, virtual machines or programs";
-    case DefaultClass::kLoopback:
-      return "loopback";
-    case DefaultClass::kOrdinary:
-      break;
-  }
-  return "ordinary";
-}
-
 bool listed(const InterfaceFilter& filter, std::string_view name) {
   return filter.names.empty() ||  // as NCCL has it; ours has names
-         std::any_of(filter.names.begin(), filter.names.end(), [&](const std::string& entry) {
+         std::ranges::any_of(filter.names, [&](const std::string& entry) {
            return filter.exact ? name == entry : name.starts_with(entry);
          });
 }
@@ -166,8 +156,7 @@ InterfaceFilter nccl_interface_filter(std::string_view text) {
   }
   take_signs(text, filter);
   while (!text.empty() && filter.names.size() < kMaxNames) {
-    const std::string_view entry = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), entry.size() + 1));
+    const std::string_view entry = take_until(text, ',');
     if (const std::string_view name = entry.substr(0, entry.find(':')); !name.empty()) {
       filter.names.emplace_back(name);
     }
@@ -184,10 +173,8 @@ Result<InterfaceFilter> parse_interface_filter(std::string_view text, std::strin
   }
   take_signs(text, filter);
   while (!text.empty()) {
-    const size_t comma = text.find(',');
-    const std::string_view name = text.substr(0, comma);
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-    const bool odd = std::any_of(name.begin(), name.end(), [](char c) {
+    const std::string_view name = take_until(text, ',');
+    const bool odd = std::ranges::any_of(name, [](char c) {
       return std::isspace(static_cast<unsigned char>(c)) != 0 || c == '/' || c == '^' || c == '=';
     });
     if (odd) {
@@ -234,8 +221,9 @@ std::vector<InterfaceDecision> judge_interfaces(std::span<const NetworkInterface
       decisions.push_back({true, taken_text(interface, why_taken(interface, own))});
     } else {
       decisions.push_back({false,
-                           std::string("dropped: ") + to_string(own) + ", and there are others; " +
-                               filter.variable + "=" + interface.name + " takes it"});
+                           "dropped: " + std::string(name_in(kClassTexts, own)) +
+                               ", and there are others; " + filter.variable + "=" + interface.name +
+                               " takes it"});
     }
   }
   return decisions;

@@ -155,7 +155,7 @@ std::vector<std::string> bridges_above(const hwloc_obj* object) {
       path.push_back(bridge_name(up));
     }
   }
-  std::reverse(path.begin(), path.end());
+  std::ranges::reverse(path);
   return path;
 }
 
@@ -204,7 +204,7 @@ std::vector<GpuDevice> gpus(hwloc_topology_t topology) {
     gpu.pci_path = bridges_above(device);
     found.push_back(std::move(gpu));
   }
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.pci < b.pci; });
+  std::ranges::sort(found, [](const auto& a, const auto& b) { return a.pci < b.pci; });
   return found;
 }
 
@@ -273,9 +273,8 @@ Result<Topology> read_hwloc(HwlocSource source, const std::string& text) {
       value.interfaces.push_back(std::move(interface));
     }
   }
-  std::sort(value.interfaces.begin(), value.interfaces.end(), [](const auto& a, const auto& b) {
-    return natural_less(a.name, b.name);
-  });
+  std::ranges::sort(value.interfaces,
+                    [](const auto& a, const auto& b) { return natural_less(a.name, b.name); });
   return value;
 }
 

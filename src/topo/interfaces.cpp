@@ -57,28 +57,18 @@ uint32_t prefix_length(const std::array<uint8_t, N>& mask) {
   return bits;
 }
 
-std::string ipv4_text(const ifaddrs& entry) {
-  const auto address = address_as<sockaddr_in>(entry.ifa_addr);
+// "10.1.0.1/24"; without a mask the address alone is the network.
+template <typename Socket, typename Address>
+std::string address_text(const ifaddrs& entry, Address Socket::*part) {
+  const Address address = address_as<Socket>(entry.ifa_addr).*part;
   std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
-  uint32_t prefix = 32;
+  inet_ntop(entry.ifa_addr->sa_family, &address, text.data(), text.size());
+  std::array<uint8_t, sizeof(Address)> mask{};
+  mask.fill(0xff);
   if (entry.ifa_netmask != nullptr) {
-    const auto mask = address_as<sockaddr_in>(entry.ifa_netmask);
-    prefix = static_cast<uint32_t>(std::popcount(mask.sin_addr.s_addr));
+    mask = std::bit_cast<decltype(mask)>(address_as<Socket>(entry.ifa_netmask).*part);
   }
-  return std::string(text.data()) + "/" + std::to_string(prefix);
-}
-
-std::string ipv6_text(const ifaddrs& entry) {
-  const auto address = address_as<sockaddr_in6>(entry.ifa_addr);
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
-  uint32_t prefix = 128;
-  if (entry.ifa_netmask != nullptr) {
-    const auto mask = address_as<sockaddr_in6>(entry.ifa_netmask);
-    prefix = prefix_length(std::to_array(mask.sin6_addr.s6_addr));
-  }
-  return std::string(text.data()) + "/" + std::to_string(prefix);
+  return std::string(text.data()) + "/" + std::to_string(prefix_length(mask));
 }
 
 std::string hardware_text(const sockaddr_ll& link) {
@@ -115,10 +105,10 @@ void add_entry(const ifaddrs& entry, Found& found) {
       return;
     }
     case AF_INET:
-      found.interface.addresses.push_back(ipv4_text(entry));
+      found.interface.addresses.push_back(address_text(entry, &sockaddr_in::sin_addr));
       return;
     case AF_INET6:
-      found.interface.addresses.push_back(ipv6_text(entry));
+      found.interface.addresses.push_back(address_text(entry, &sockaddr_in6::sin6_addr));
       return;
     default:
       return;
@@ -132,7 +122,7 @@ bool is_link_local(const std::string& text) {
 
 // Every interface with IPv6 has a link-local address: it counts where there is no other.
 void keep_link_local_alone(std::vector<std::string>& addresses) {
-  if (!std::all_of(addresses.begin(), addresses.end(), is_link_local)) {
+  if (!std::ranges::all_of(addresses, is_link_local)) {
     std::erase_if(addresses, is_link_local);
   }
 }
@@ -195,7 +185,7 @@ bool has_device(const std::string& interfaces, const std::string& name, int dept
     return false;
   }
   const std::vector<std::string> links = names_in(entry);
-  return std::any_of(links.begin(), links.end(), [&](const std::string& link) {
+  return std::ranges::any_of(links, [&](const std::string& link) {
     return link.starts_with(kBelow) &&
            has_device(interfaces, link.substr(kBelow.size()), depth + 1);
   });
@@ -205,9 +195,8 @@ Reach reach_of(const std::string& interfaces, const std::string& name) {
   const std::string entry = interfaces + name;
   if (is_there(entry + "/bridge")) {
     const std::vector<std::string> ports = names_in(entry + "/brif");
-    const bool leads_out = std::any_of(ports.begin(), ports.end(), [&](const std::string& port) {
-      return has_device(interfaces, port);
-    });
+    const bool leads_out = std::ranges::any_of(
+        ports, [&](const std::string& port) { return has_device(interfaces, port); });
     return leads_out ? Reach::kNetwork : Reach::kThisHost;
   }
   if (is_there(entry + "/tun_flags")) {
@@ -259,9 +248,8 @@ Result<std::vector<NetworkInterface>> live_interfaces(const std::string& sysfs_r
     keep_link_local_alone(found.interface.addresses);
     interfaces.push_back(std::move(found.interface));
   }
-  std::sort(interfaces.begin(), interfaces.end(), [](const auto& a, const auto& b) {
-    return natural_less(a.name, b.name);
-  });
+  std::ranges::sort(interfaces,
+                    [](const auto& a, const auto& b) { return natural_less(a.name, b.name); });
   return interfaces;
 }
 

@@ -1,7 +1,6 @@
 #include "topo/nccl_topology.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <vector>
 
@@ -55,9 +54,7 @@ std::optional<std::string> bus_id(std::string_view text) {
 std::optional<std::vector<uint32_t>> cpus_of(std::string_view affinity) {
   std::string digits;
   while (!affinity.empty()) {
-    const size_t comma = affinity.find(',');
-    const std::string word = lower(affinity.substr(0, comma));
-    affinity.remove_prefix(comma == std::string_view::npos ? affinity.size() : comma + 1);
+    const std::string word = lower(take_until(affinity, ','));
     if (!is_hex(word, 1, kDigitsPerWord) || digits.size() >= kMaxAffinityDigits) {
       return std::nullopt;
     }
@@ -73,13 +70,6 @@ std::optional<std::vector<uint32_t>> cpus_of(std::string_view affinity) {
     }
   }
   return cpus;
-}
-
-std::optional<int32_t> whole(std::string_view text) {
-  int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value)
-                                                                  : std::nullopt;
 }
 
 class Reader {
@@ -120,13 +110,10 @@ class Reader {
   }
 
   Topology take() && {
-    std::sort(topology_.gpus.begin(), topology_.gpus.end(), [](const auto& a, const auto& b) {
-      return a.pci < b.pci;
-    });
+    std::ranges::sort(topology_.gpus, [](const auto& a, const auto& b) { return a.pci < b.pci; });
     auto& interfaces = topology_.interfaces;
-    std::sort(interfaces.begin(), interfaces.end(), [](const auto& a, const auto& b) {
-      return natural_less(a.name, b.name);
-    });
+    std::ranges::sort(interfaces,
+                      [](const auto& a, const auto& b) { return natural_less(a.name, b.name); });
     return std::move(topology_);
   }
 
@@ -150,7 +137,7 @@ class Reader {
   }
 
   std::optional<std::string> open_cpu(const XmlElement& element, Location& location) {
-    const auto node = whole(element.attribute("numaid").value_or(""));
+    const auto node = whole_number<int32_t>(element.attribute("numaid").value_or(""));
     const auto cpus = cpus_of(element.attribute("affinity").value_or(""));
     if (!node || *node < -1 || !cpus) {
       return "<cpu> has no valid numaid and affinity";

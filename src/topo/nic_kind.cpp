@@ -10,9 +10,8 @@ namespace {
 
 bool is_fabric(std::string_view kind) {
   constexpr std::array kBeginnings{"ib", "hsi", "hsn"};
-  return std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](const char* beginning) {
-    return kind.starts_with(beginning);
-  });
+  return std::ranges::any_of(kBeginnings,
+                             [&](const char* beginning) { return kind.starts_with(beginning); });
 }
 
 using Counts = std::map<std::string, size_t>;
@@ -56,8 +55,8 @@ std::set<std::string> kinds_for_rails(const std::vector<std::vector<std::string>
     return {};
   }
   Counts common = on_every_host(hosts);
-  const bool any_fabric = std::any_of(
-      common.begin(), common.end(), [](const auto& entry) { return is_fabric(entry.first); });
+  const bool any_fabric =
+      std::ranges::any_of(common, [](const auto& entry) { return is_fabric(entry.first); });
   size_t most = 0;
   for (const auto& [kind, count] : common) {
     most = any_fabric && !is_fabric(kind) ? most : std::max(most, count);

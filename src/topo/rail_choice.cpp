@@ -31,16 +31,13 @@ std::vector<size_t> deal_nics(const std::vector<RailNic>& nics) {
     round.push_back(dealt[nics[k].nic]++);
     order.push_back(k);
   }
-  std::stable_sort(
-      order.begin(), order.end(), [&](size_t a, size_t b) { return round[a] < round[b]; });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return round[a] < round[b]; });
   return order;
 }
 
 uint32_t choose_rail_count(const std::vector<std::vector<RailNic>>& groups, uint32_t wanted) {
-  const auto smallest =
-      std::min_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-        return a.size() < b.size();
-      });
+  const auto smallest = std::ranges::min_element(
+      groups, [](const auto& a, const auto& b) { return a.size() < b.size(); });
   const auto most = static_cast<uint32_t>(smallest->size());
   if (wanted > 0 || groups.size() == 1) {
     return wanted == 0 ? most : std::min(wanted, most);

@@ -32,9 +32,8 @@ std::optional<Distance> pci_distance(const GpuDevice& gpu, const NetworkInterfac
 }
 
 const NumaNode* find_node(std::span<const NumaNode> nodes, int32_t os_index) {
-  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const NumaNode& node) {
-    return static_cast<int32_t>(node.os_index) == os_index;
-  });
+  const auto found = std::ranges::find_if(
+      nodes, [&](const NumaNode& node) { return static_cast<int32_t>(node.os_index) == os_index; });
   return found == nodes.end() ? nullptr : &*found;
 }
 
@@ -45,8 +44,8 @@ bool same_location(std::span<const NumaNode> nodes, int32_t a, int32_t b) {
   if (a == b || first == nullptr || second == nullptr) {
     return a == b;
   }
-  return std::any_of(first->cpus.begin(), first->cpus.end(), [&](uint32_t cpu) {
-    return std::find(second->cpus.begin(), second->cpus.end(), cpu) != second->cpus.end();
+  return std::ranges::any_of(first->cpus, [&](uint32_t cpu) {
+    return std::ranges::find(second->cpus, cpu) != second->cpus.end();
   });
 }
 
@@ -73,9 +72,8 @@ RankNic info_nic(const NetworkInterface& interface, Distance distance) {
 
 int32_t numa_node_of(std::span<const NumaNode> nodes, std::span<const uint32_t> cpus) {
   for (const NumaNode& node : nodes) {
-    const bool holds_all = std::all_of(cpus.begin(), cpus.end(), [&](uint32_t cpu) {
-      return std::find(node.cpus.begin(), node.cpus.end(), cpu) != node.cpus.end();
-    });
+    const bool holds_all = std::ranges::all_of(
+        cpus, [&](uint32_t cpu) { return std::ranges::find(node.cpus, cpu) != node.cpus.end(); });
     if (holds_all && !cpus.empty()) {
       return static_cast<int32_t>(node.os_index);
     }
@@ -98,9 +96,8 @@ Distance distance_to(const NetworkInterface& interface,
                      const Topology& topology,
                      const RankLocation& location) {
   int32_t node = location.numa_node;
-  const auto gpu = std::find_if(topology.gpus.begin(), topology.gpus.end(), [&](const auto& g) {
-    return g.pci == location.gpu_pci;
-  });
+  const auto gpu =
+      std::ranges::find_if(topology.gpus, [&](const auto& g) { return g.pci == location.gpu_pci; });
   if (!location.gpu_pci.empty() && gpu != topology.gpus.end()) {
     if (const auto near = pci_distance(*gpu, interface)) {
       return *near;

@@ -67,9 +67,9 @@ Result<bool> set_location(std::string_view item,
                           Device& device) {
   if (field.name == "numa") {
     const auto node = whole_number<uint32_t>(field.value);
-    const bool known = node && std::any_of(topology.numa_nodes.begin(),
-                                           topology.numa_nodes.end(),
-                                           [&](const NumaNode& n) { return n.os_index == *node; });
+    const bool known = node && std::ranges::any_of(topology.numa_nodes, [&](const NumaNode& n) {
+                         return n.os_index == *node;
+                       });
     if (!known) {
       return bad_item(item, "numa=" + std::string(field.value) + " is no NUMA node of it");
     }
@@ -117,9 +117,8 @@ Status add_nic(std::string_view item, const std::vector<Field>& fields, Topology
   NetworkInterface nic;
   nic.name = std::string(fields.front().value);
   nic.operstate = "up";
-  const bool twice = std::any_of(topology.interfaces.begin(),
-                                 topology.interfaces.end(),
-                                 [&](const NetworkInterface& n) { return n.name == nic.name; });
+  const bool twice = std::ranges::any_of(
+      topology.interfaces, [&](const NetworkInterface& n) { return n.name == nic.name; });
   if (twice) {
     return bad_item(item, "there are two interfaces of this name");
   }
@@ -210,9 +209,8 @@ Result<Topology> discover_synthetic(const std::string& description) {
   for (size_t i = 1; i < items.size(); ++i) {
     HORING_TRY(add_item(items[i], topology));
   }
-  std::sort(topology.interfaces.begin(),
-            topology.interfaces.end(),
-            [](const auto& a, const auto& b) { return natural_less(a.name, b.name); });
+  std::ranges::sort(topology.interfaces,
+                    [](const auto& a, const auto& b) { return natural_less(a.name, b.name); });
   return topology;
 }
 

@@ -17,12 +17,16 @@
 
 namespace ho {
 
-struct NetworkSetup {
+// What every network transport knows of its communicator.
+struct NetworkPlace {
   GlobalRank self;
   uint32_t world_size = 1;
   uint16_t communicator = 0;
   uint64_t job_id = 0;
   std::shared_ptr<const JobKey> key;
+};
+
+struct NetworkSetup : NetworkPlace {
   std::vector<RailInterface> rails;  // of this rank's host, by RailIndex; may have a pace
   std::chrono::milliseconds connect_timeout{60000};
   // Collective over the communicator: what each rank gives, by rank. `what` names it in errors.

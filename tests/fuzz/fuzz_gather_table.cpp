@@ -41,8 +41,10 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       check(outcome);
     }
   }
-  for (const auto& outcome : table.fail_all({ho::StatusCode::kAborted, "end"})) {
-    check(outcome);
+  for (uint32_t rank = 0; rank < kWorldSize; ++rank) {
+    for (const auto& outcome : table.rank_ended(rank, {ho::StatusCode::kAborted, "end"})) {
+      check(outcome);
+    }
   }
   fuzz::require(table.next_deadline() == ho::Deadline::max());
   return 0;

@@ -9,6 +9,7 @@
 #include "core/builtin/net_calls.hpp"
 #include "core/builtin/recv_comm.hpp"
 #include "core/builtin/send_comm.hpp"
+#include "core/driver/handles.hpp"
 #include "os/clock.hpp"
 
 namespace ho::plugin {
@@ -44,15 +45,13 @@ Result<BuiltinConfig> BuiltinConfig::from_environment() {
 }
 
 bool BuiltinConfig::emulated() const {
-  return std::any_of(devices.begin(), devices.end(), [](const BuiltinDevice& device) {
-    return device.rail.emulated;
-  });
+  return std::ranges::any_of(devices,
+                             [](const BuiltinDevice& device) { return device.rail.emulated; });
 }
 
 bool BuiltinConfig::paced() const {
-  return std::any_of(devices.begin(), devices.end(), [](const BuiltinDevice& device) {
-    return device.rail.pace.has_value();
-  });
+  return std::ranges::any_of(
+      devices, [](const BuiltinDevice& device) { return device.rail.pace.has_value(); });
 }
 
 Result<std::unique_ptr<BuiltinNet>> BuiltinNet::create(BuiltinConfig config) {
@@ -111,12 +110,6 @@ void* BuiltinNet::keep(std::unique_ptr<Comm> comm, const Owner& owner) {
   Comm* const key = comm.get();
   comms_[key] = {std::move(comm), owner};
   return key;
-}
-
-std::unique_ptr<Comm> BuiltinNet::take(void* comm) {
-  const std::lock_guard lock(mutex_);
-  auto node = comms_.extract(comm);
-  return node.empty() ? nullptr : std::move(node.mapped().object);
 }
 
 Reply BuiltinNet::open(const Opening& opening, void** context) {
@@ -254,7 +247,7 @@ Reply BuiltinNet::accept(void* listener, void** comm, void** device_handle) {
 }
 
 Reply BuiltinNet::close_send(void* comm) {
-  const std::unique_ptr<Comm> taken = take(comm);
+  const std::unique_ptr<Comm> taken = take_out(mutex_, comms_, comm).object;
   if (taken == nullptr) {
     return Reply::kInvalidArgument;
   }
@@ -264,7 +257,7 @@ Reply BuiltinNet::close_send(void* comm) {
 }
 
 Reply BuiltinNet::close_recv(void* comm) {
-  const std::unique_ptr<Comm> taken = take(comm);
+  const std::unique_ptr<Comm> taken = take_out(mutex_, comms_, comm).object;
   if (taken == nullptr) {
     return Reply::kInvalidArgument;
   }

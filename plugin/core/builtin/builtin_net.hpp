@@ -88,7 +88,6 @@ class BuiltinNet : public NetDriver {
   [[nodiscard]] std::optional<BuiltinDevice> device_for(void* context,
                                                         int32_t device,
                                                         int32_t traffic_class);
-  [[nodiscard]] std::unique_ptr<Comm> take(void* comm);
   [[nodiscard]] Owner known_owner(const void* context) const;  // with the mutex held
   void* keep(std::unique_ptr<Comm> comm, const Owner& owner);
   [[nodiscard]] Result<std::shared_ptr<CommConnector>> begin_connect(

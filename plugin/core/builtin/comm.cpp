@@ -52,10 +52,7 @@ Reply Comm::test(Request& request, int32_t* done, int32_t* sizes) {
   }
   if (request.state == Request::State::kComplete) {
     *done = 1;
-    for (uint32_t i = 0; sizes != nullptr && i < request.count; ++i) {
-      sizes[i] = static_cast<int32_t>(request.sizes.at(i));  // NCCL's type
-    }
-    request.state = Request::State::kFree;
+    request.hand_over(sizes);
     note_news();
   }
   return *done == 0 && failed() ? failure() : Reply::kSuccess;
@@ -180,15 +177,14 @@ void Comm::finish() {
   // A caller that leaves requests behind gives up: then the kernel does what it can. So it does
   // where only the word that this end closes is on its way: a peer's host that is gone costs
   // nothing.
-  const bool waits =
-      active_ == 0 && std::any_of(connections_.all.begin(), connections_.all.end(), has_unsent);
+  const bool waits = active_ == 0 && std::ranges::any_of(connections_.all, has_unsent);
   const Deadline deadline = deadline_after(waits ? kShutdown : std::chrono::seconds(0));
   say_leaving(deadline);
   const auto unacknowledged = [](const auto& connection) {
     return connection->tcp().finish_output();
   };
   // All of them at once first, none waits for the others' answers.
-  while (std::count_if(connections_.all.begin(), connections_.all.end(), unacknowledged) > 0) {
+  while (std::ranges::count_if(connections_.all, unacknowledged) > 0) {
     if (passed(deadline)) {
       log_at(waits ? LogLevel::kWarn : LogLevel::kDebug,
              "device {}, peer {}: closed before the peer's host took all that was sent",

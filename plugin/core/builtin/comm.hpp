@@ -5,6 +5,7 @@
 // between connecting and closing.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -27,13 +28,33 @@ namespace ho::plugin {
 
 class Comm;
 
-struct Request {
-  enum class State : uint8_t { kFree, kActive, kComplete };
-  Comm* comm = nullptr;
+enum class RequestState : uint8_t { kFree, kActive, kComplete };
+
+template <typename Owner>
+struct BasicRequest {
+  using State = RequestState;
+  Owner* comm = nullptr;
   State state = State::kFree;
   uint32_t count = 1;
   std::array<uint64_t, kMaxReceives> sizes{};
+
+  // Of a complete one: tells the sizes where these are wanted, and is free.
+  void hand_over(int32_t* wanted) {
+    for (uint32_t i = 0; wanted != nullptr && i < count; ++i) {
+      wanted[i] = static_cast<int32_t>(sizes.at(i));  // NCCL's type
+    }
+    state = State::kFree;
+  }
 };
+using Request = BasicRequest<Comm>;
+
+// Null: all are under way.
+template <typename Requests>
+[[nodiscard]] auto* find_free(Requests& requests) {
+  const auto found = std::ranges::find_if(
+      requests, [](const auto& request) { return request.state == RequestState::kFree; });
+  return found == requests.end() ? nullptr : &*found;
+}
 
 // Connections that have passed the handshake, ready to become a comm.
 struct ConnectionSet {

@@ -1,9 +1,6 @@
 #include "core/builtin/handle.hpp"
 
-#include <netinet/in.h>
-
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "auth/printable.hpp"
@@ -39,8 +36,7 @@ uint64_t sum_of(std::span<const std::byte> bytes) {
 }
 
 bool all_zero(std::span<const std::byte> bytes) {
-  return std::all_of(
-      bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{}; });
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{}; });
 }
 
 Status bad(const char* what) {
@@ -66,18 +62,7 @@ Status check_address(const Handle& handle) {
 }  // namespace
 
 SocketAddress Handle::socket_address() const {
-  if (family == AF_INET6) {
-    sockaddr_in6 six{};
-    six.sin6_family = AF_INET6;
-    six.sin6_port = htons(port);
-    std::memcpy(&six.sin6_addr, address.data(), sizeof six.sin6_addr);
-    return {reinterpret_cast<const sockaddr*>(&six), sizeof six};
-  }
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = htons(port);
-  std::memcpy(&four.sin_addr, address.data(), sizeof four.sin_addr);
-  return {reinterpret_cast<const sockaddr*>(&four), sizeof four};
+  return SocketAddress::of(family, address, port);
 }
 
 std::string Handle::to_string() const {
@@ -85,33 +70,26 @@ std::string Handle::to_string() const {
 }
 
 Result<Handle> handle_of(const SocketAddress& bound) {
-  Handle handle;
-  handle.family = bound.family();
-  handle.port = bound.port();
-  if (handle.family == AF_INET6) {
-    sockaddr_in6 six{};
-    std::memcpy(&six, bound.get(), sizeof six);
-    std::memcpy(handle.address.data(), &six.sin6_addr, sizeof six.sin6_addr);
-  } else if (handle.family == AF_INET) {
-    sockaddr_in four{};
-    std::memcpy(&four, bound.get(), sizeof four);
-    std::memcpy(handle.address.data(), &four.sin_addr, sizeof four.sin_addr);
-  } else {
+  if (bound.family() != AF_INET && bound.family() != AF_INET6) {
     return Status(StatusCode::kUnsupported, "neither an IPv4 nor an IPv6 address");
   }
+  Handle handle;
+  handle.family = bound.family();
+  handle.address = bound.host_bytes();
+  handle.port = bound.port();
   return handle;
 }
 
 void encode(const Handle& handle, std::span<std::byte, kHandleBytes> bytes) {
-  std::fill(bytes.begin(), bytes.end(), std::byte{});
+  std::ranges::fill(bytes, std::byte{});
   store_le(bytes, 0, kMagic);
   store_le(bytes, kVersionAt, kVersion);
   bytes[kFamilyAt] = handle.family == AF_INET6 ? kSix : kFour;
   bytes[kCarrierAt] = static_cast<std::byte>(handle.carrier);
   store_le(bytes, kPortAt, handle.port);
-  std::copy(handle.address.begin(), handle.address.end(), bytes.begin() + kAddressAt);
+  std::ranges::copy(handle.address, bytes.begin() + kAddressAt);
   store_le(bytes, kListenerAt, handle.listener_id);
-  std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
+  std::ranges::copy(handle.secret, bytes.begin() + kSecretAt);
   const std::string who = shortened(handle.who, kMaxWhoBytes);
   std::ranges::copy(std::as_bytes(std::span(who)), bytes.begin() + kWhoAt);
   store_le(bytes, kSumAt, sum_of(bytes.first(kSumAt)));

@@ -22,8 +22,7 @@ std::string claim_text(const Acceptor::Arrival& arrival) {
 }
 
 bool whole(const std::vector<std::unique_ptr<Socket>>& sockets) {
-  return std::all_of(
-      sockets.begin(), sockets.end(), [](const auto& socket) { return socket != nullptr; });
+  return std::ranges::all_of(sockets, [](const auto& socket) { return socket != nullptr; });
 }
 
 }  // namespace
@@ -94,9 +93,8 @@ Status Listener::judge(const Acceptor::Arrival& arrival) {
   if (claim.listener_id != handle_.listener_id) {
     return {StatusCode::kMismatch, "the connection is for a listener that was here before"};
   }
-  const auto half = std::find_if(halves_.begin(), halves_.end(), [&](const Half& each) {
-    return each.connection_id == claim.connection_id;
-  });
+  const auto half = std::ranges::find_if(
+      halves_, [&](const Half& each) { return each.connection_id == claim.connection_id; });
   if (half == halves_.end()) {
     return halves_.size() < kMaxHalves
                ? Status()
@@ -112,9 +110,8 @@ Status Listener::judge(const Acceptor::Arrival& arrival) {
 
 void Listener::deliver(const Acceptor::Arrival& arrival, std::unique_ptr<Socket> socket) {
   const Result<ConnectionClaim> claim = decode_connection_claim(arrival.claim);
-  auto half = std::find_if(halves_.begin(), halves_.end(), [&](const Half& each) {
-    return each.connection_id == claim->connection_id;
-  });
+  auto half = std::ranges::find_if(
+      halves_, [&](const Half& each) { return each.connection_id == claim->connection_id; });
   if (half == halves_.end()) {
     half = halves_.insert(halves_.end(), Half{});
     half->connection_id = claim->connection_id;
@@ -136,8 +133,8 @@ void Listener::deliver(const Acceptor::Arrival& arrival, std::unique_ptr<Socket>
 }
 
 Result<std::unique_ptr<RecvComm>> Listener::take_whole() {
-  const auto half = std::find_if(
-      halves_.begin(), halves_.end(), [](const Half& each) { return whole(each.sockets); });
+  const auto half =
+      std::ranges::find_if(halves_, [](const Half& each) { return whole(each.sockets); });
   if (half == halves_.end()) {
     return std::unique_ptr<RecvComm>();
   }

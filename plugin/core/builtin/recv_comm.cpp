@@ -20,21 +20,23 @@ RecvComm::RecvComm(ConnectionSet connections)
   }
 }
 
+bool RecvComm::can_be_one(std::span<const Buffer> buffers) {
+  return !buffers.empty() && buffers.size() <= kMaxReceives &&
+         std::ranges::all_of(buffers, [](const Buffer& buffer) {
+           return buffer.data != nullptr || buffer.bytes == 0;
+         });
+}
+
 Reply RecvComm::irecv(std::span<const Buffer> buffers, Request** request) {
   *request = nullptr;
-  const bool fit = std::all_of(buffers.begin(), buffers.end(), [](const Buffer& buffer) {
-    return buffer.data != nullptr || buffer.bytes == 0;
-  });
-  if (buffers.empty() || buffers.size() > kMaxReceives || !fit) {
+  if (!can_be_one(buffers)) {
     return Reply::kInvalidArgument;
   }
   if (failed()) {
     return failure();
   }
-  const auto found = std::find_if(requests_.begin(), requests_.end(), [](const auto& each) {
-    return each.state == Request::State::kFree;
-  });
-  if (found == requests_.end()) {
+  RecvRequest* const found = find_free(requests_);
+  if (found == nullptr) {
     note_again(true);
     return Reply::kSuccess;
   }
@@ -51,7 +53,7 @@ Reply RecvComm::irecv(std::span<const Buffer> buffers, Request** request) {
     announce(*found);
   }
   progress_or_leave();
-  *request = &*found;
+  *request = found;
   return Reply::kSuccess;
 }
 
@@ -160,7 +162,7 @@ Status RecvComm::start_segment(Input& input) {
     note_peer_leaves();
     return {};
   }
-  const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const auto& each) {
+  const auto request = std::ranges::find_if(requests_, [&](const auto& each) {
     return each.state == Request::State::kActive && each.sequence == segment.sequence;
   });
   if (request == requests_.end() || segment.slot >= request->count ||
@@ -218,7 +220,7 @@ bool RecvComm::has_ended(const Input& input) {
 }
 
 Status RecvComm::look_for_ends() {
-  if (!std::all_of(inputs_.begin(), inputs_.end(), &RecvComm::has_ended)) {
+  if (!std::ranges::all_of(inputs_, &RecvComm::has_ended)) {
     return {};
   }
   return *inputs_.front().connection->ended();
@@ -226,7 +228,7 @@ Status RecvComm::look_for_ends() {
 
 // A sender closes all connections at once. Where one ends alone, what was to come on it is lost.
 Status RecvComm::check(int64_t now_ns) {
-  const auto ended = std::find_if(inputs_.begin(), inputs_.end(), &RecvComm::has_ended);
+  const auto ended = std::ranges::find_if(inputs_, &RecvComm::has_ended);
   quiet_checks_ = ended != inputs_.end() && !arrived_ ? quiet_checks_ + 1 : 0;
   arrived_ = false;
   if (quiet_checks_ >= kQuietChecks) {

@@ -21,7 +21,9 @@ class RecvComm final : public Comm {
 
   explicit RecvComm(ConnectionSet connections);
 
-  // 1 to kMaxReceives buffers. A null request: kMaxRequests are under way.
+  // Whether they can be the buffers of one irecv: 1 to kMaxReceives, none of them null.
+  [[nodiscard]] static bool can_be_one(std::span<const Buffer> buffers);
+  // A null request: kMaxRequests are under way.
   [[nodiscard]] Reply irecv(std::span<const Buffer> buffers, Request** request);
 
  private:

@@ -35,7 +35,7 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
   if (data.size() > kMaxMessageBytes) {
     return Reply::kInvalidArgument;
   }
-  SendRequest* const free = free_request();
+  SendRequest* const free = find_free(requests_);
   auto posted = free != nullptr ? take_slot(tag) : std::nullopt;
   if (!posted) {
     note_again(false);  // what comes now is taken here
@@ -66,13 +66,6 @@ std::optional<PostedReceives::Slot> SendComm::take_slot(int32_t tag) {
     return PostedReceives::Slot{next_sequence_++, 0, kMaxMessageBytes};
   }
   return book_.take(tag);
-}
-
-SendComm::SendRequest* SendComm::free_request() {
-  const auto found = std::find_if(requests_.begin(), requests_.end(), [](const auto& request) {
-    return request.state == Request::State::kFree;
-  });
-  return found == requests_.end() ? nullptr : &*found;
 }
 
 void SendComm::post(SendRequest& request) {

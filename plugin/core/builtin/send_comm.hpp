@@ -54,7 +54,6 @@ class SendComm final : public Comm {
   [[nodiscard]] std::string oldest() const override;
   [[nodiscard]] size_t encode_leaving(LeavingBytes& bytes) const override;
   [[nodiscard]] bool is_leaving(std::span<const std::byte> waiting) const override;
-  [[nodiscard]] SendRequest* free_request();
   [[nodiscard]] std::optional<PostedReceives::Slot> take_slot(int32_t tag);
   void post(SendRequest& request);
   void post_piece(SendRequest& request, NetSegment segment);

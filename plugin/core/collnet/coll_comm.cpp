@@ -57,9 +57,8 @@ Result<const Registration*> CollComm::register_memory(void* data, size_t bytes, 
 
 Status CollComm::deregister(const Registration* memory) {
   const std::lock_guard lock(mutex_);
-  const auto entry = std::find_if(registered_.begin(), registered_.end(), [&](const auto& each) {
-    return each.second.memory.get() == memory;
-  });
+  const auto entry = std::ranges::find_if(
+      registered_, [&](const auto& each) { return each.second.memory.get() == memory; });
   if (entry == registered_.end()) {
     return invalid("deregMr of a memory handle that is not registered here");
   }
@@ -96,7 +95,14 @@ Status CollComm::check_window(const Window& window) const {
   return {};
 }
 
-Result<CollRequest*> CollComm::enter(const RailCall& call, uint64_t delivered_bytes) {
+Result<CollRequest*> CollComm::enter(RailCall call,
+                                     const CollBuffer& from,
+                                     const CollBuffer& to,
+                                     uint64_t delivered_bytes) {
+  call.mine = static_cast<const std::byte*>(from.data);
+  call.result = static_cast<std::byte*>(to.data);
+  call.mine_memory = from.memory;
+  call.result_memory = to.memory;
   HORING_ASSIGN(const auto number, member_->ring().enter(call));
   if (!number) {
     return static_cast<CollRequest*>(nullptr);
@@ -118,11 +124,7 @@ Result<CollRequest*> CollComm::all_reduce(
   HORING_TRY(check_buffer(to, call.window.byte_count, "iallreduce to"));
   call.dtype = dtype;
   call.op = op;
-  call.mine = static_cast<const std::byte*>(from.data);
-  call.result = static_cast<std::byte*>(to.data);
-  call.mine_memory = from.memory;
-  call.result_memory = to.memory;
-  return enter(call, call.window.byte_count);
+  return enter(call, from, to, call.window.byte_count);
 }
 
 Result<CollRequest*> CollComm::all_gather(CollBuffer from,
@@ -136,11 +138,7 @@ Result<CollRequest*> CollComm::all_gather(CollBuffer from,
   const Segment own = call.window.segment(member_->ring().shape().self);
   HORING_TRY(check_buffer(from, own.byte_count, "iallgather from"));
   HORING_TRY(check_buffer(to, to.byte_count, "iallgather to"));
-  call.mine = static_cast<const std::byte*>(from.data);
-  call.result = static_cast<std::byte*>(to.data);
-  call.mine_memory = from.memory;
-  call.result_memory = to.memory;
-  return enter(call, to.byte_count);
+  return enter(call, from, to, to.byte_count);
 }
 
 Result<CollRequest*> CollComm::reduce_scatter(CollBuffer from,
@@ -162,11 +160,7 @@ Result<CollRequest*> CollComm::reduce_scatter(CollBuffer from,
   HORING_TRY(check_buffer(to, own.byte_count, "ireducescatter to"));
   call.dtype = dtype;
   call.op = op;
-  call.mine = static_cast<const std::byte*>(from.data);
-  call.result = static_cast<std::byte*>(to.data);
-  call.mine_memory = from.memory;
-  call.result_memory = to.memory;
-  return enter(call, own.byte_count);
+  return enter(call, from, to, own.byte_count);
 }
 
 Result<bool> CollComm::test(const CollRequest& request) {

@@ -72,7 +72,10 @@ class CollComm {
     std::unique_ptr<rail::Registration> memory;
     size_t count = 0;
   };
-  [[nodiscard]] Result<CollRequest*> enter(const rail::RailCall& call, uint64_t delivered_bytes);
+  [[nodiscard]] Result<CollRequest*> enter(rail::RailCall call,
+                                           const CollBuffer& from,
+                                           const CollBuffer& to,
+                                           uint64_t delivered_bytes);
   [[nodiscard]] Status check_window(const rail::Window& window) const;
   [[nodiscard]] rail::Window window_of(rail::WindowKind kind,
                                        uint64_t block_bytes,

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/log.hpp"
+#include "core/driver/handles.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -78,13 +79,7 @@ Reply CollNet::close(void* context) {
   if (context == nullptr) {
     return Reply::kSuccess;
   }
-  std::unique_ptr<Context> owned;
-  {
-    const std::lock_guard lock(mutex_);
-    if (auto node = contexts_.extract(context); !node.empty()) {
-      owned = std::move(node.mapped());
-    }
-  }
+  const std::unique_ptr<Context> owned = take_out(mutex_, contexts_, context);
   if (owned == nullptr) {
     return answer(closed_already("context"), "finalize");
   }
@@ -224,28 +219,21 @@ Reply CollNet::connect(
 }
 
 Reply CollNet::close_comm(void* comm) {
-  std::unique_ptr<CollComm> owned;  // ends its threads, so outside of the lock
-  {
-    const std::lock_guard lock(mutex_);
-    if (auto node = comms_.extract(comm); !node.empty()) {
-      owned = std::move(node.mapped());
-    }
-  }
+  // Ends its threads, so outside of the lock.
+  const std::unique_ptr<CollComm> owned = take_out(mutex_, comms_, comm);
   return comm == nullptr || owned != nullptr ? Reply::kSuccess
                                              : answer(closed_already("communicator"), "closeColl");
 }
 
 bool CollNet::is_connected(uint64_t comm_id) const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(comms_.begin(), comms_.end(), [comm_id](const auto& each) {
-    return each.second->comm_id() == comm_id;
-  });
+  return std::ranges::any_of(
+      comms_, [comm_id](const auto& each) { return each.second->comm_id() == comm_id; });
 }
 
 bool CollNet::members_differ(uint64_t comm_id) const {
   const std::lock_guard lock(mutex_);
-  return comm_id != 0 &&
-         std::any_of(contexts_.begin(), contexts_.end(), [comm_id](const auto& each) {
+  return comm_id != 0 && std::ranges::any_of(contexts_, [comm_id](const auto& each) {
            return each.second->comm_id == comm_id && each.second->members_differ;
          });
 }

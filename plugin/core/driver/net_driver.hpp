@@ -138,24 +138,22 @@ class NetDriver {
   };
   [[nodiscard]] virtual Extras extras() const { return {}; }
   // Memory handles and consumed receives of devices that the GPU drives.
-  [[nodiscard]] virtual Reply device_memory(void* comm, void* memory, void** of_device) {
-    (void)comm, (void)memory, (void)of_device;
+  [[nodiscard]] virtual Reply device_memory(void* /*comm*/,
+                                            void* /*memory*/,
+                                            void** /*of_device*/) {
     return Reply::kInvalidUsage;
   }
-  [[nodiscard]] virtual Reply consumed(void* comm, int32_t count, void* request) {
-    (void)comm, (void)count, (void)request;
+  [[nodiscard]] virtual Reply consumed(void* /*comm*/, int32_t /*count*/, void* /*request*/) {
     return Reply::kInvalidUsage;
   }
   // A device of several, whose number comes back.
-  [[nodiscard]] virtual Reply make_virtual_device(const int32_t* parts,
-                                                  int32_t count,
-                                                  int32_t* device) {
-    (void)parts, (void)count, (void)device;
+  [[nodiscard]] virtual Reply make_virtual_device(const int32_t* /*parts*/,
+                                                  int32_t /*count*/,
+                                                  int32_t* /*device*/) {
     return Reply::kInvalidUsage;
   }
   // NCCL's hints, which only the plugin that is forwarded to understands.
-  [[nodiscard]] virtual Reply set_attributes(void* context, void* attributes) {
-    (void)context, (void)attributes;
+  [[nodiscard]] virtual Reply set_attributes(void* /*context*/, void* /*attributes*/) {
     return Reply::kInvalidUsage;
   }
 
@@ -163,24 +161,18 @@ class NetDriver {
   // of the sends and with the same tag. A driver may then save what it would tell the other end
   // about receives. On both ends or on neither, before the first message; what the promise is
   // broken by is an error, at the latest of the receiver.
-  virtual void promise_order(void* comm) const { (void)comm; }
+  virtual void promise_order(void* /*comm*/) const {}
 
   // For a caller of our own that would rather sleep than poll. From the first time on that it is
   // asked for, look() alone need make progress: isend() and irecv() may leave what they begin to
   // it, so that several messages share a system call, and test() only tells. Such a caller looks
   // at what is worth it, repeats all that it waits for, and sleeps on the descriptor once nothing
   // moved and nothing is worth a look. -1: there is none.
-  [[nodiscard]] virtual int progress_fd(void* comm) const {
-    (void)comm;
-    return -1;
-  }
+  [[nodiscard]] virtual int progress_fd(void* /*comm*/) const { return -1; }
   // Whether something may get further though the descriptor is silent.
-  [[nodiscard]] virtual bool has_pending(void* comm) const {
-    (void)comm;
-    return false;
-  }
+  [[nodiscard]] virtual bool has_pending(void* /*comm*/) const { return false; }
   // Takes in what happened: the descriptor is readable again when something else has.
-  virtual void look(void* comm) const { (void)comm; }
+  virtual void look(void* /*comm*/) const {}
 
   // Which context of which communicator (Opening::comm_id, 0: it is not known), told apart for as
   // long as the driver lives: a later context may have the address of one that was closed.
@@ -189,17 +181,11 @@ class NetDriver {
     uint64_t context = 0;  // numbered from 1; 0: of none
   };
   // Of a context that is open.
-  [[nodiscard]] virtual Owner owner_of(void* context) const {
-    (void)context;
-    return {};
-  }
+  [[nodiscard]] virtual Owner owner_of(void* /*context*/) const { return {}; }
   // An error names a process whose connections of the same communicator, opened in other contexts
   // than this one, have broken without having been closed. NCCL asks nothing of connections that
   // are idle, so nobody else finds that. Any thread, also when the context has been closed.
-  [[nodiscard]] virtual Status lost_peer(const Owner& self) const {
-    (void)self;
-    return {};
-  }
+  [[nodiscard]] virtual Status lost_peer(const Owner& /*self*/) const { return {}; }
 };
 
 }  // namespace ho::plugin

@@ -53,7 +53,7 @@ TurnedOff turned_off_here(const Status& why) {
 }
 
 void encode(const TurnedOff& off, std::span<std::byte, kHandleBytes> handle) {
-  std::fill(handle.begin(), handle.end(), std::byte{});
+  std::ranges::fill(handle, std::byte{});
   std::ranges::copy(bytes_of(off, kHandleText), handle.begin());
 }
 

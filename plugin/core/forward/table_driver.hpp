@@ -320,7 +320,7 @@ class TableDriver final : public NetDriver {
       return Reply::kSuccess;
     }
     wanted.ndevs = static_cast<int>(parts.size());
-    std::copy(parts.begin(), parts.end(), std::begin(wanted.devs));
+    std::ranges::copy(parts, std::begin(wanted.devs));
     const Reply reply = reply_of(table_.makeVDevice(device, &wanted));
     if (reply == Reply::kSuccess) {
       virtual_devices_[std::move(parts)] = *device;

@@ -3,29 +3,12 @@
 #include <utility>
 
 #include "auth/printable.hpp"
+#include "base/quantity.hpp"
 
 namespace ho::plugin::rail {
 namespace {
 
 constexpr size_t kMaxTextBytes = 80;
-
-struct Line {
-  std::string_view what;
-  std::string_view value;
-};
-
-std::string_view take_line(std::string_view& text) {
-  const size_t end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-  return line;
-}
-
-Line parts(std::string_view line) {
-  const size_t equals = line.find('=');
-  return equals == std::string_view::npos ? Line{line, ""}
-                                          : Line{line.substr(0, equals), line.substr(equals + 1)};
-}
 
 std::string escaped(std::string_view text) {
   return text.empty() ? "(none)" : printable(text, kMaxTextBytes);
@@ -35,15 +18,16 @@ std::string escaped(std::string_view text) {
 
 std::optional<Difference> first_difference(std::string_view first, std::string_view second) {
   while (!first.empty() || !second.empty()) {
-    const std::string_view one = take_line(first);
-    const std::string_view other = take_line(second);
+    const std::string_view one = take_until(first, '\n');
+    const std::string_view other = take_until(second, '\n');
     if (one == other) {
       continue;
     }
-    const Line left = parts(one);
-    const Line right = parts(other);
-    if (left.what == right.what) {
-      return Difference{escaped(left.what), escaped(left.value), escaped(right.value)};
+    std::string_view left = one;
+    std::string_view right = other;
+    const std::string_view what = take_until(left, '=');
+    if (what == take_until(right, '=')) {
+      return Difference{escaped(what), escaped(left), escaped(right)};
     }
     return Difference{"settings", escaped(one), escaped(other)};
   }

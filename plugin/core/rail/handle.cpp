@@ -1,10 +1,8 @@
 #include "core/rail/handle.hpp"
 
-#include <netinet/in.h>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/bytes.hpp"
 #include "core/driver/turned_off.hpp"
@@ -27,21 +25,6 @@ static_assert(kSecretAt + sizeof(HandleSecret) == kAddressAt);
 constexpr uint16_t kIpv4 = 4;
 constexpr uint16_t kIpv6 = 6;
 
-SocketAddress ipv4(std::span<const std::byte, kHandleBytes> bytes) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  std::memcpy(&address.sin_addr, bytes.data() + kAddressAt, sizeof(address.sin_addr));
-  return {reinterpret_cast<const sockaddr*>(&address), sizeof(address)};
-}
-
-SocketAddress ipv6(std::span<const std::byte, kHandleBytes> bytes) {
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  std::memcpy(&address.sin6_addr, bytes.data() + kAddressAt, sizeof(address.sin6_addr));
-  address.sin6_scope_id = load_le<uint32_t>(bytes, kScopeAt);
-  return {reinterpret_cast<const sockaddr*>(&address), sizeof(address)};
-}
-
 }  // namespace
 
 HandleBytes encode(const RailHandle& handle) {
@@ -50,17 +33,10 @@ HandleBytes encode(const RailHandle& handle) {
   store_le(bytes, kVersionAt, kVersion);
   store_le(bytes, kPortAt, handle.address.port());
   store_le(bytes, kIdAt, handle.id);
-  std::copy(handle.secret.begin(), handle.secret.end(), bytes.begin() + kSecretAt);
-  if (handle.address.family() == AF_INET) {
-    const auto* const address = reinterpret_cast<const sockaddr_in*>(handle.address.get());
-    store_le(bytes, kFamilyAt, kIpv4);
-    std::memcpy(bytes.data() + kAddressAt, &address->sin_addr, sizeof(address->sin_addr));
-  } else {
-    const auto* const address = reinterpret_cast<const sockaddr_in6*>(handle.address.get());
-    store_le(bytes, kFamilyAt, kIpv6);
-    std::memcpy(bytes.data() + kAddressAt, &address->sin6_addr, sizeof(address->sin6_addr));
-    store_le(bytes, kScopeAt, address->sin6_scope_id);
-  }
+  std::ranges::copy(handle.secret, bytes.begin() + kSecretAt);
+  store_le(bytes, kFamilyAt, handle.address.family() == AF_INET ? kIpv4 : kIpv6);
+  std::ranges::copy(handle.address.host_bytes(), bytes.begin() + kAddressAt);
+  store_le(bytes, kScopeAt, handle.address.scope());
   return bytes;
 }
 
@@ -90,8 +66,12 @@ Result<RailHandle> decode_handle(std::span<const std::byte, kHandleBytes> bytes)
   RailHandle handle;
   handle.id = load_le<uint64_t>(bytes, kIdAt);
   std::copy_n(bytes.begin() + kSecretAt, handle.secret.size(), handle.secret.begin());
-  handle.address = family == kIpv4 ? ipv4(bytes) : ipv6(bytes);
-  handle.address.set_port(port);
+  SocketAddress::HostBytes host{};
+  std::copy_n(bytes.begin() + kAddressAt, host.size(), host.begin());
+  handle.address = SocketAddress::of(family == kIpv4 ? AF_INET : AF_INET6, host, port);
+  if (family == kIpv6) {
+    handle.address.set_scope(load_le<uint32_t>(bytes, kScopeAt));
+  }
   return handle;
 }
 

@@ -37,7 +37,7 @@ Result<TunerBasis> TunerBasis::from_environment(std::span<const uint32_t> nic_mb
   inputs.tuning_file_digest = file.ok() ? file->digest() : kBadTuningFile;
   if (!nic_mbps.empty()) {
     inputs.nic_count = clamped(nic_mbps.size());
-    inputs.nic_mbps = *std::min_element(nic_mbps.begin(), nic_mbps.end());
+    inputs.nic_mbps = *std::ranges::min_element(nic_mbps);
     HORING_ASSIGN(inputs, with_environment(inputs));
   }
   return TunerBasis(inputs, std::move(file));

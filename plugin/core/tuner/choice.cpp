@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, kChoiceCount> kChoiceNames{"default",
 template <typename Value, size_t count>
 std::optional<Value> parse(const std::array<std::string_view, count>& names,
                            std::string_view text) {
-  const auto* const found = std::find(names.begin(), names.end(), text);
+  const auto* const found = std::ranges::find(names, text);
   if (found == names.end()) {
     return std::nullopt;
   }

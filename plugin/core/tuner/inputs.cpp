@@ -90,7 +90,7 @@ Status check(const CommonInputs& inputs) {
                          inputs.sets_chunk_size,
                          inputs.reduces_all_types,
                          inputs.algorithms_filtered};
-  if (std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag > 1; })) {
+  if (std::ranges::any_of(flags, [](uint8_t flag) { return flag > 1; })) {
     return untrue("a flag is neither 0 nor 1");
   }
   return {};

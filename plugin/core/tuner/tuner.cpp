@@ -84,11 +84,7 @@ class Modelled {
 };
 
 const ChoiceRange& range_at(const std::vector<ChoiceRange>& ranges, uint64_t bytes) noexcept {
-  const auto after = std::upper_bound(
-      ranges.begin(), ranges.end(), bytes, [](uint64_t size, const ChoiceRange& range) {
-        return size < range.first_bytes;
-      });
-  return *(after - 1);
+  return *(std::ranges::upper_bound(ranges, bytes, {}, &ChoiceRange::first_bytes) - 1);
 }
 
 // Where the file has no rule the line is 0.
@@ -104,7 +100,7 @@ std::vector<ChoiceRange> ranges_of_rules(const CommonInputs& inputs,
       }
     }
   }
-  std::sort(starts.begin(), starts.end());
+  std::ranges::sort(starts);
   std::vector<ChoiceRange> ranges;
   for (const uint64_t start : starts) {
     const TuningRule* const rule = file.find(inputs, collective, start);
@@ -222,7 +218,7 @@ std::vector<ChoiceRange> Tuner::ranges(TunedCollective collective,
       starts.push_back(range.first_bytes);
     }
   }
-  std::sort(starts.begin(), starts.end());
+  std::ranges::sort(starts);
   std::vector<ChoiceRange> merged;
   for (const uint64_t start : starts) {
     ChoiceRange range = look_up_forcing(collective, registered, allowed, start);

@@ -159,9 +159,7 @@ Result<TuningFile> TuningFile::parse(std::string_view text, const std::string& p
   TuningFile file;
   uint32_t number = 0;
   while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line_text = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line_text = take_until(text, '\n');
     const Line line(path, ++number, line_text);
     if (const size_t nul = line_text.find('\0'); nul != std::string_view::npos) {
       return line.bad(line_text.substr(nul), "a NUL byte; this is no text file");
@@ -190,7 +188,7 @@ Result<TuningFile> TuningFile::load(const std::string& path) {
 const TuningRule* TuningFile::find(const CommonInputs& inputs,
                                    TunedCollective collective,
                                    uint64_t bytes) const {
-  const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const TuningRule& rule) {
+  const auto found = std::ranges::find_if(rules_, [&](const TuningRule& rule) {
     return bytes >= rule.min_bytes && bytes <= rule.max_bytes && rule.is_for(inputs, collective);
   });
   return found == rules_.end() ? nullptr : &*found;

@@ -25,14 +25,6 @@ uint64_t number_of(uint64_t sequence, uint64_t slot) {
   return sequence * 8 + slot;
 }
 
-template <typename Requests>
-auto* find_free(Requests& requests) {
-  const auto found = std::find_if(requests.begin(), requests.end(), [](const auto& request) {
-    return request.state == UcxRequest::State::kFree;
-  });
-  return found == requests.end() ? nullptr : &*found;
-}
-
 }  // namespace
 
 ucp_tag_t ucx_tag(uint32_t secret, uint64_t number) {
@@ -124,13 +116,10 @@ Reply UcxComm::test(UcxRequest& request, int32_t* done, int32_t* sizes) {
   }
   if (request.state == UcxRequest::State::kComplete) {
     *done = 1;
-    for (uint32_t i = 0; sizes != nullptr && i < request.count; ++i) {
-      sizes[i] = static_cast<int32_t>(request.sizes.at(i));  // NCCL's type
-    }
     for (uint32_t i = 0; i < request.count; ++i) {
       request.messages.at(i).reset();
     }
-    request.state = UcxRequest::State::kFree;
+    request.hand_over(sizes);
   }
   return *done == 0 && failed() ? failure() : Reply::kSuccess;
 }
@@ -245,10 +234,7 @@ Result<bool> UcxSendComm::is_done(UcxRequest& request, uint32_t message) {
 
 Reply UcxRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, UcxRequest** request) {
   *request = nullptr;
-  const bool fit = std::all_of(buffers.begin(), buffers.end(), [](const RecvComm::Buffer& buffer) {
-    return buffer.data != nullptr || buffer.bytes == 0;
-  });
-  if (buffers.empty() || buffers.size() > kMaxReceives || !fit) {
+  if (!RecvComm::can_be_one(buffers)) {
     return Reply::kInvalidArgument;
   }
   Receives* const free = find_free(requests_);

@@ -27,13 +27,8 @@ namespace ho::plugin {
 
 class UcxComm;
 
-struct UcxRequest {
-  enum class State : uint8_t { kFree, kActive, kComplete };
-  UcxComm* comm = nullptr;
-  State state = State::kFree;
-  uint32_t count = 0;
+struct UcxRequest : BasicRequest<UcxComm> {
   std::array<ho::ucx::Request, kMaxReceives> messages;
-  std::array<uint64_t, kMaxReceives> sizes{};
 };
 
 // Two ends that have met.

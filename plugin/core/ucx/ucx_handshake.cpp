@@ -24,7 +24,7 @@ std::vector<std::byte> encode(const UcxHandshake& handshake) {
   store_le(bytes, 0, kMagic);
   store_le(bytes, kSecretAt, handshake.secret);
   store_le(bytes, kWhoBytesAt, static_cast<uint16_t>(who.size()));
-  std::copy(handshake.nonce.begin(), handshake.nonce.end(), bytes.begin() + kNonceAt);
+  std::ranges::copy(handshake.nonce, bytes.begin() + kNonceAt);
   const auto letters = std::as_bytes(std::span(who));
   bytes.insert(bytes.end(), letters.begin(), letters.end());
   bytes.insert(bytes.end(), handshake.address.begin(), handshake.address.end());

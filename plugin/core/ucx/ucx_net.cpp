@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "core/builtin/net_calls.hpp"
+#include "core/driver/handles.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -28,7 +29,7 @@ std::string ucx_devices_of(const std::string& interface_name, const std::string&
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     names.push_back(entry.path().filename().string());
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   for (const std::string& name : names) {
     devices += "," + name + ":1";
   }
@@ -104,16 +105,8 @@ Reply UcxNet::listen(void* context, int32_t device, void* handle, void** listene
 }
 
 Reply UcxNet::close_listen(void* listener) {
-  std::unique_ptr<Listener> gone;
-  {
-    const std::lock_guard lock(mutex_);
-    auto node = listeners_.extract(listener);
-    if (node.empty()) {
-      return Reply::kInvalidArgument;
-    }
-    gone = std::move(node.mapped());
-  }
-  return tcp_->close_listen(gone->of_tcp);
+  const std::unique_ptr<Listener> gone = take_out(mutex_, listeners_, listener);
+  return gone == nullptr ? Reply::kInvalidArgument : tcp_->close_listen(gone->of_tcp);
 }
 
 void* UcxNet::keep(std::unique_ptr<UcxComm> comm) {
@@ -206,16 +199,7 @@ Reply UcxNet::accept(void* listener, void** comm, void** device_handle) {
 }
 
 Reply UcxNet::close_send(void* comm) {
-  std::unique_ptr<UcxComm> gone;
-  {
-    const std::lock_guard lock(mutex_);
-    auto node = comms_.extract(comm);
-    if (node.empty()) {
-      return Reply::kInvalidArgument;
-    }
-    gone = std::move(node.mapped());
-  }
-  return Reply::kSuccess;
+  return take_out(mutex_, comms_, comm) == nullptr ? Reply::kInvalidArgument : Reply::kSuccess;
 }
 
 Reply UcxNet::isend(void* comm, const Send& send, void** request) {

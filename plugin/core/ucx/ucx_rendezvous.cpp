@@ -43,6 +43,13 @@ Status timed_out() {
 
 }  // namespace
 
+Result<bool> UcxHandshaking::ready(const Result<bool>& advanced) const {
+  const bool late = advanced.ok() && !*advanced && now_ns() > deadline_ns_;
+  HORING_TRY((late ? timed_out() : advanced.status())
+                 .with_context("device " + connections_.device + " (UCX)"));
+  return *advanced;
+}
+
 Result<std::unique_ptr<UcxCall>> UcxCall::start(const UcxEnd& end, SideConnection line) {
   HORING_ASSIGN(UcxConnections connections, connections_of(end, std::move(line)));
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
@@ -90,15 +97,8 @@ Result<bool> UcxCall::advance() {
 }
 
 Result<std::unique_ptr<UcxSendComm>> UcxCall::step() {
-  const Result<bool> ready = advance();
-  HORING_TRY(ready.status().with_context("device " + connections_.device + " (UCX)"));
-  if (*ready) {
-    return std::make_unique<UcxSendComm>(std::move(connections_));
-  }
-  if (now_ns() > deadline_ns_) {
-    return timed_out().with_context("device " + connections_.device + " (UCX)");
-  }
-  return std::unique_ptr<UcxSendComm>();
+  HORING_ASSIGN(const bool is_ready, ready(advance()));
+  return is_ready ? std::make_unique<UcxSendComm>(std::move(connections_)) : nullptr;
 }
 
 Result<std::unique_ptr<UcxAnswer>> UcxAnswer::start(const UcxEnd& end, SideConnection line) {
@@ -144,16 +144,12 @@ Result<bool> UcxAnswer::advance() {
 }
 
 Result<std::unique_ptr<UcxRecvComm>> UcxAnswer::step() {
-  const Result<bool> ready = advance();
-  HORING_TRY(ready.status().with_context("device " + connections_.device + " (UCX)"));
-  if (*ready) {
-    answered_.reset();
-    return std::make_unique<UcxRecvComm>(std::move(connections_));
+  HORING_ASSIGN(const bool is_ready, ready(advance()));
+  if (!is_ready) {
+    return std::unique_ptr<UcxRecvComm>();
   }
-  if (now_ns() > deadline_ns_) {
-    return timed_out().with_context("device " + connections_.device + " (UCX)");
-  }
-  return std::unique_ptr<UcxRecvComm>();
+  answered_.reset();
+  return std::make_unique<UcxRecvComm>(std::move(connections_));
 }
 
 }  // namespace ho::plugin

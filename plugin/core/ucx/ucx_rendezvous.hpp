@@ -23,43 +23,48 @@ struct UcxEnd {
   std::chrono::milliseconds timeout{60000};
 };
 
+// What both ends have.
+class UcxHandshaking {
+ protected:
+  explicit UcxHandshaking(UcxConnections connections) : connections_(std::move(connections)) {}
+  // Whether the comm can be made, or the error with which `advanced` or the deadline ended it.
+  [[nodiscard]] Result<bool> ready(const Result<bool>& advanced) const;
+
+  UcxConnections connections_;
+  int64_t deadline_ns_ = 0;
+  std::vector<std::byte> said_;
+  ho::ucx::Request answered_;
+};
+
 // The connecting end: sends the handshake, and waits for the answer.
-class UcxCall {
+class UcxCall : UcxHandshaking {
  public:
   [[nodiscard]] static Result<std::unique_ptr<UcxCall>> start(const UcxEnd& end,
                                                               SideConnection line);
   [[nodiscard]] Result<std::unique_ptr<UcxSendComm>> step();
 
  private:
-  explicit UcxCall(UcxConnections connections) : connections_(std::move(connections)) {}
+  explicit UcxCall(UcxConnections connections) : UcxHandshaking(std::move(connections)) {}
   [[nodiscard]] Result<bool> advance();
 
-  UcxConnections connections_;
-  int64_t deadline_ns_ = 0;
   UcxHandshake handshake_;
-  std::vector<std::byte> said_;
   bool is_said_ = false;
   std::vector<std::byte> answer_;
-  ho::ucx::Request answered_;
 };
 
 // The accepting end: receives, and answers over UCX.
-class UcxAnswer {
+class UcxAnswer : UcxHandshaking {
  public:
   [[nodiscard]] static Result<std::unique_ptr<UcxAnswer>> start(const UcxEnd& end,
                                                                 SideConnection line);
   [[nodiscard]] Result<std::unique_ptr<UcxRecvComm>> step();
 
  private:
-  explicit UcxAnswer(UcxConnections connections) : connections_(std::move(connections)) {}
+  explicit UcxAnswer(UcxConnections connections) : UcxHandshaking(std::move(connections)) {}
   [[nodiscard]] Result<bool> advance();
   [[nodiscard]] Status answer(const UcxHandshake& handshake);
 
-  UcxConnections connections_;
-  int64_t deadline_ns_ = 0;
   std::vector<std::byte> heard_;
-  std::vector<std::byte> said_;
-  ho::ucx::Request answered_;
 };
 
 }  // namespace ho::plugin

@@ -26,6 +26,13 @@ int poll_ms(Deadline deadline) {
   return static_cast<int>(std::min<int64_t>(ms, 60'000));
 }
 
+template <typename News>
+void call_for_each(const std::function<void(const News&)>& callback, const std::vector<News>& all) {
+  if (callback) {
+    std::ranges::for_each(all, callback);
+  }
+}
+
 }  // namespace
 
 ControlClient::ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address)
@@ -67,9 +74,7 @@ ControlClient::~ControlClient() {
     thread_.join();
   }
   if (connected_) {
-    if (!coordinator_left_) {
-      connection_.queue(wire::Type::kGoodbye);
-    }
+    tell(wire::Type::kGoodbye);
     const Deadline end = deadline_after(kGoodbyeTime);
     bool open = true;
     bool ended = false;
@@ -144,6 +149,13 @@ Status ControlClient::await_welcome(Deadline deadline, std::chrono::nanoseconds 
     local_address_ = welcome_.coordinator_address;
   }
   return {};
+}
+
+void ControlClient::tell(wire::Type type, uint64_t id, ControlConnection::Body body) {
+  if (connected_ && !coordinator_left_) {
+    connection_.queue(type, id, std::move(body));
+    (void)connection_.send_some();  // an error shows when reading
+  }
 }
 
 void ControlClient::wake() const {
@@ -224,28 +236,25 @@ void ControlClient::read_input() {
   }
 }
 
+template <typename News>
+void ControlClient::keep(const wire::Message& message, std::vector<News>& undelivered) {
+  auto news = wire::decode<News>(message.body);
+  if (!news.ok()) {
+    settle(kWholeJob, news.status());
+    return;
+  }
+  const Lock lock(mutex_);
+  undelivered.push_back(std::move(*news));
+}
+
 void ControlClient::handle(const wire::Message& message) {
   switch (message.header.type) {
-    case wire::Type::kLeaveNotice: {
-      auto leave_notice = wire::decode<LeaveNotice>(message.body);
-      if (!leave_notice.ok()) {
-        settle(kWholeJob, leave_notice.status());
-        return;
-      }
-      const Lock lock(mutex_);
-      leave_notices_.push_back(std::move(*leave_notice));
+    case wire::Type::kLeaveNotice:
+      keep(message, leave_notices_);
       return;
-    }
-    case wire::Type::kCallQuestion: {
-      auto question = wire::decode<CallQuestion>(message.body);
-      if (!question.ok()) {
-        settle(kWholeJob, question.status());
-        return;
-      }
-      const Lock lock(mutex_);
-      questions_.push_back(std::move(*question));
+    case wire::Type::kCallQuestion:
+      keep(message, questions_);
       return;
-    }
     case wire::Type::kGathered:
     case wire::Type::kGatherFailed: {
       const Lock lock(mutex_);
@@ -268,9 +277,8 @@ void ControlClient::handle(const wire::Message& message) {
     case wire::Type::kShutdown: {
       // It hears everybody out before it decides and closes: this says that no more will come.
       const Lock lock(mutex_);
+      tell(wire::Type::kGoodbye);
       coordinator_left_ = true;
-      connection_.queue(wire::Type::kGoodbye);
-      (void)connection_.send_some();
       return;
     }
     default:
@@ -289,8 +297,7 @@ void ControlClient::answer_query(uint64_t id) {
   }
   const std::vector<RankState> states = claim_text ? claim_text() : std::vector<RankState>();
   const Lock lock(mutex_);
-  connection_.queue(wire::Type::kStates, id, ControlConnection::body_of(wire::encode(states)));
-  (void)connection_.send_some();
+  tell(wire::Type::kStates, id, ControlConnection::body_of(states));
 }
 
 void ControlClient::coordinator_closed(const std::string& how) {
@@ -369,45 +376,27 @@ void ControlClient::check_reports_answered(Deadline looked) {
 }
 
 void ControlClient::deliver() {
-  std::function<void(const FailureDecision&)> tell;
-  std::function<void(const LeaveNotice&)> tell_leave_notice;
+  Callbacks callbacks;
   std::vector<FailureDecision> decisions;
   std::vector<LeaveNotice> leave_notices;
-  std::function<void(const CallQuestion&)> tell_question;
   std::vector<CallQuestion> questions;
-  std::function<void()> tell_end;
+  bool ended = false;
   {
     const Lock lock(mutex_);
     if (!callbacks_.has_value() || stop_) {
       return;
     }
-    tell = callbacks_->on_decision;
+    callbacks = *callbacks_;
     decisions.swap(decisions_);
-    tell_leave_notice = callbacks_->on_leave_notice;
     leave_notices.swap(leave_notices_);
-    tell_question = callbacks_->on_call_question;
     questions.swap(questions_);
-    if (!connected_ && !std::exchange(coordinator_end_reported_, true)) {
-      tell_end = callbacks_->on_coordinator_end;
-    }
+    ended = !connected_ && !std::exchange(coordinator_end_reported_, true);
   }
-  for (const FailureDecision& decision : decisions) {
-    if (tell) {
-      tell(decision);
-    }
-  }
-  for (const LeaveNotice& leave_notice : leave_notices) {
-    if (tell_leave_notice) {
-      tell_leave_notice(leave_notice);
-    }
-  }
-  for (const CallQuestion& question : questions) {
-    if (tell_question) {
-      tell_question(question);
-    }
-  }
-  if (tell_end) {
-    tell_end();
+  call_for_each(callbacks.on_decision, decisions);
+  call_for_each(callbacks.on_leave_notice, leave_notices);
+  call_for_each(callbacks.on_call_question, questions);
+  if (ended && callbacks.on_coordinator_end) {
+    callbacks.on_coordinator_end();
   }
 }
 
@@ -422,20 +411,14 @@ void ControlClient::start(Callbacks callbacks) {
 void ControlClient::join(const Membership& membership, std::string_view tag_end) {
   const Lock lock(mutex_);
   joined_.emplace(membership.communicator, Joined{.tag_end = std::string(tag_end), .cause = {}});
-  if (connected_ && !coordinator_left_) {
-    connection_.queue(wire::Type::kJoined, 0, ControlConnection::body_of(wire::encode(membership)));
-    (void)connection_.send_some();
-  }
+  tell(wire::Type::kJoined, 0, ControlConnection::body_of(membership));
 }
 
 void ControlClient::release(uint64_t communicator) {
   const Lock lock(mutex_);
   joined_.erase(communicator);
   reported_.erase(communicator);
-  if (connected_ && !coordinator_left_) {
-    connection_.queue(wire::Type::kReleased, communicator);
-    (void)connection_.send_some();
-  }
+  tell(wire::Type::kReleased, communicator);
 }
 
 void ControlClient::report(const FailureReport& failure) {
@@ -450,39 +433,30 @@ void ControlClient::report(const FailureReport& failure) {
     if (!over) {
       reported_.emplace(failure.communicator, Reported{.failure = failure, .answer_due = due});
     }
-    if (connected_ && !coordinator_left_) {
-      connection_.queue(wire::Type::kReport, 0, ControlConnection::body_of(wire::encode(failure)));
-      (void)connection_.send_some();
-    }
+    tell(wire::Type::kReport, 0, ControlConnection::body_of(failure));
   }
   wake();
 }
 
-void ControlClient::ask(const CallQuestion& question) {
+template <typename News>
+void ControlClient::tell_unless_settled(wire::Type type, const News& news) {
   const Lock lock(mutex_);
-  if (settled(question.communicator) || !connected_ || coordinator_left_) {
+  // After a decision all ranks have a cause already.
+  if (settled(news.communicator)) {
     return;
   }
-  connection_.queue(
-      wire::Type::kCallQuestion, 0, ControlConnection::body_of(wire::encode(question)));
-  (void)connection_.send_some();
+  tell(type, 0, ControlConnection::body_of(news));
   if (connection_.has_output()) {
     wake();
   }
 }
 
+void ControlClient::ask(const CallQuestion& question) {
+  tell_unless_settled(wire::Type::kCallQuestion, question);
+}
+
 void ControlClient::leave(const LeaveNotice& leave_notice) {
-  const Lock lock(mutex_);
-  // After a decision all ranks have a cause already.
-  if (settled(leave_notice.communicator) || !connected_ || coordinator_left_) {
-    return;
-  }
-  connection_.queue(
-      wire::Type::kLeaving, 0, ControlConnection::body_of(wire::encode(leave_notice)));
-  (void)connection_.send_some();
-  if (connection_.has_output()) {
-    wake();
-  }
+  tell_unless_settled(wire::Type::kLeaving, leave_notice);
 }
 
 }  // namespace ho

@@ -84,6 +84,13 @@ class ControlClient final : public ControlPlane {
   void turn();
   void read_input();
   void handle(const wire::Message& message);
+  // Until deliver().
+  template <typename News>
+  void keep(const wire::Message& message, std::vector<News>& undelivered);
+  // What the socket takes now; nothing once the coordinator has left or is gone. Locked.
+  void tell(wire::Type type, uint64_t id = 0, ControlConnection::Body body = nullptr);
+  template <typename News>
+  void tell_unless_settled(wire::Type type, const News& news);
   void take_part(Gather& gather, const wire::Message& message);
   void answer_query(uint64_t id);
   void coordinator_closed(const std::string& how);

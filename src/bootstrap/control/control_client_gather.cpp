@@ -130,9 +130,7 @@ Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
   gather.tag = contribution.tag;
   gather.due = bounded(deadline) + kAnswerGrace;
   gather.blobs.resize(members.empty() ? rendezvous_.world_size : members.size());
-  connection_.queue(
-      wire::Type::kContribution, id, ControlConnection::body_of(wire::encode(contribution)));
-  (void)connection_.send_some();
+  tell(wire::Type::kContribution, id, ControlConnection::body_of(contribution));
   wake();  // there may be more to send, and there is a deadline to keep
   // The thread that reads keeps it: end_overdue_gathers().
   changed_.wait(lock, [&gather] { return gather.ended.has_value(); });

@@ -20,9 +20,12 @@ class ControlConnection {
   [[nodiscard]] static Body body_of(wire::Buffer buffer) {
     return std::make_shared<const wire::Buffer>(std::move(buffer));
   }
-
+  template <typename Message>
+  [[nodiscard]] static Body body_of(const Message& message) {
+    return body_of(wire::encode(message));
+  }
   [[nodiscard]] static Body outcome_body(const Status& status) {
-    return body_of(wire::encode(wire::Outcome{status.code(), status.message()}));
+    return body_of(wire::Outcome{status.code(), status.message()});
   }
 
   explicit ControlConnection(Fd fd) : fd_(std::move(fd)) {}

@@ -80,7 +80,7 @@ Status GatherTable::check_held(const wire::Contribution& contribution, uint32_t 
         continue;
       }
       ++gathers;
-      const auto member = std::find(gather.members.begin(), gather.members.end(), rank);
+      const auto member = std::ranges::find(gather.members, rank);
       held += gather.blobs[static_cast<size_t>(member - gather.members.begin())]->size() +
               (i == 0 ? gather.members.size() * kBytesPerMember : 0);
     }
@@ -95,11 +95,10 @@ Status GatherTable::check_held(const wire::Contribution& contribution, uint32_t 
 }
 
 GatherTable::Entry GatherTable::find(const wire::Contribution& contribution, uint32_t rank) {
-  return std::find_if(gathers_.begin(), gathers_.end(), [&](const Gather& gather) {
+  return std::ranges::find_if(gathers_, [&](const Gather& gather) {
     return gather.tag == contribution.tag && gather.members == contribution.members &&
-           std::none_of(gather.waiters.begin(), gather.waiters.end(), [&](const Waiter& waiter) {
-             return waiter.rank == rank;
-           });
+           std::ranges::none_of(gather.waiters,
+                                [&](const Waiter& waiter) { return waiter.rank == rank; });
   });
 }
 
@@ -129,8 +128,7 @@ std::optional<GatherTable::Outcome> GatherTable::add(Waiter waiter,
     gather.deadline = Deadline::max();
     entry = gathers_.insert(gathers_.end(), std::move(gather));
   }
-  const auto member =
-      std::find(entry->members.begin(), entry->members.end(), waiter.rank) - entry->members.begin();
+  const auto member = std::ranges::find(entry->members, waiter.rank) - entry->members.begin();
   entry->blobs[static_cast<size_t>(member)] = std::move(contribution.blob);
   entry->waiters.push_back(waiter);
   last_[waiter.rank] = {.tag = entry->tag, .at = now};
@@ -201,9 +199,8 @@ void GatherTable::follow_rank(
 
 // "rank 1 has not answered since all_gather "rank info", 1480 ms ago; ..."
 std::string GatherTable::silence_of(const std::set<uint32_t>& ranks, Deadline now) const {
-  const auto longest = std::min_element(ranks.begin(), ranks.end(), [this](uint32_t a, uint32_t b) {
-    return last_[a].at < last_[b].at;
-  });
+  const auto longest = std::ranges::min_element(
+      ranks, [this](uint32_t a, uint32_t b) { return last_[a].at < last_[b].at; });
   const Last& last = last_[*longest];
   const bool single = ranks.size() == 1;
   std::string text = rank_list(std::vector<uint32_t>(ranks.begin(), ranks.end()));
@@ -238,7 +235,7 @@ Status GatherTable::missing_error(const Gather& gather,
                    (other.members == gather.members ? "" : " with other members");
     }
   }
-  std::sort(missing.begin(), missing.end());
+  std::ranges::sort(missing);
   const bool stalled = !roots.circle && !roots.ranks.empty();
   return {stalled ? StatusCode::kTimeout : StatusCode::kMismatch,
           "all_gather \"" + gather.tag + "\": " + std::to_string(gather.waiters.size()) + " of " +
@@ -271,7 +268,7 @@ void GatherTable::remember(const Gather& gather, const Status& why, Deadline now
 std::optional<Status> GatherTable::failed_before(const wire::Contribution& contribution,
                                                  uint32_t rank,
                                                  Deadline now) {
-  const auto entry = std::find_if(failed_.begin(), failed_.end(), [&](const Failed& failed) {
+  const auto entry = std::ranges::find_if(failed_, [&](const Failed& failed) {
     return failed.to_come.contains(rank) && failed.tag == contribution.tag &&
            failed.members == contribution.members;
   });
@@ -331,18 +328,9 @@ std::vector<GatherTable::Outcome> GatherTable::rank_ended(uint32_t rank, const S
   std::vector<Outcome> outcomes;
   for (Entry entry = gathers_.begin(); entry != gathers_.end();) {
     const Entry current = entry++;
-    if (std::find(current->members.begin(), current->members.end(), rank) !=
-        current->members.end()) {
+    if (std::ranges::find(current->members, rank) != current->members.end()) {
       outcomes.push_back(fail(current, why.with_context("all_gather \"" + current->tag + "\"")));
     }
-  }
-  return outcomes;
-}
-
-std::vector<GatherTable::Outcome> GatherTable::fail_all(const Status& why) {
-  std::vector<Outcome> outcomes;
-  while (!gathers_.empty()) {
-    outcomes.push_back(fail(gathers_.begin(), why));
   }
   return outcomes;
 }

@@ -44,7 +44,6 @@ class GatherTable {
   [[nodiscard]] std::vector<Outcome> expire(Deadline now);
   // A rank will not come any more; `why` says so.
   [[nodiscard]] std::vector<Outcome> rank_ended(uint32_t rank, const Status& why);
-  [[nodiscard]] std::vector<Outcome> fail_all(const Status& why);
   [[nodiscard]] Deadline next_deadline() const;
 
  private:

@@ -21,9 +21,8 @@ void Gathers::end_of(uint32_t rank, const Status& why) {
   for (GatherTable::Outcome& outcome : complete_) {
     const auto& waiters = outcome.waiters;
     if (outcome.error.ok() &&
-        std::any_of(waiters.begin(), waiters.end(), [rank](const GatherTable::Waiter& waiter) {
-          return waiter.rank == rank;
-        })) {
+        std::ranges::any_of(
+            waiters, [rank](const GatherTable::Waiter& waiter) { return waiter.rank == rank; })) {
       outcome.error = why;
       outcome.parts.clear();
     }

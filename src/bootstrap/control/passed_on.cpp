@@ -34,7 +34,7 @@ void PassedOn::spread(LeaveNotice leave_notice) {
     }
   }
   wanted[leave_notice.rank.at()] = false;
-  const auto to_most = ControlConnection::body_of(wire::encode(leave_notice));
+  const auto to_most = ControlConnection::body_of(leave_notice);
   for (uint32_t rank = 0; rank < peers_.world_size(); ++rank) {
     if (!wanted[rank] || failures_.is_outside(rank, communicator) || !peers_.has(rank)) {
       continue;
@@ -42,7 +42,7 @@ void PassedOn::spread(LeaveNotice leave_notice) {
     ControlConnection::Body body = to_most;
     if (const auto pair = pair_with.find(rank); pair != pair_with.end()) {
       leave_notice.pairs = {pair->second};
-      body = ControlConnection::body_of(wire::encode(leave_notice));
+      body = ControlConnection::body_of(leave_notice);
     }
     peers_.queue(rank, wire::Type::kLeaveNotice, 0, std::move(body));
   }
@@ -63,7 +63,7 @@ void PassedOn::ask(const CallQuestion& question) {
   constexpr size_t kMaxKept = 1024;  // more than wait at a time; then some are asked twice
   const std::vector<uint32_t> members = failures_.members(question.communicator);
   const uint32_t asking = question.rank.value();
-  if (std::find(members.begin(), members.end(), asking) == members.end() ||
+  if (std::ranges::find(members, asking) == members.end() ||
       failures_.has_cause(question.communicator)) {
     return;
   }
@@ -75,7 +75,7 @@ void PassedOn::ask(const CallQuestion& question) {
   if (first.first->second != question.rank) {
     return;
   }
-  const auto body = ControlConnection::body_of(wire::encode(question));
+  const auto body = ControlConnection::body_of(question);
   for (const uint32_t member : members) {
     if (member != asking) {
       peers_.send_if_read(member, wire::Type::kCallQuestion, 0, body);

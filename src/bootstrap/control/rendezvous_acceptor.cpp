@@ -118,10 +118,10 @@ bool RendezvousAcceptor::finish() {
   }
   close();
   connections_.send_to_all(wire::Type::kWelcome,
-                           ControlConnection::body_of(wire::encode(
+                           ControlConnection::body_of(
                                wire::Welcome{.job_id = setup_.job_id,
                                              .coordinator = RendezvousRanks::to_string(setup_.own),
-                                             .coordinator_address = address_})));
+                                             .coordinator_address = address_}));
   return true;
 }
 

@@ -70,7 +70,7 @@ StuckRanks stuck_ranks(const Channels& channels) {
   for (int pass = 0; pass < kMaxPasses; ++pass) {
     const auto least = least_entered(stuck);
     const size_t removed = std::erase_if(stuck, [&least](const auto& rank) {
-      return std::any_of(rank.second.begin(), rank.second.end(), [&least](const Wait& wait) {
+      return std::ranges::any_of(rank.second, [&least](const Wait& wait) {
         return least.at(wait.channel()) >= wait.number;
       });
     });
@@ -93,10 +93,9 @@ const Wait* next_wait(const std::vector<Wait>& chain,
       continue;
     }
     const auto& waits = held->second;
-    const auto closing = std::find_if(waits.begin(), waits.end(), [&chain](const Wait& wait) {
-      return std::any_of(chain.begin(), chain.end(), [&wait](const Wait& each) {
-        return each.same_operation(wait);
-      });
+    const auto closing = std::ranges::find_if(waits, [&chain](const Wait& wait) {
+      return std::ranges::any_of(chain,
+                                 [&wait](const Wait& each) { return each.same_operation(wait); });
     });
     return closing == waits.end() ? &waits.front() : &*closing;
   }
@@ -142,17 +141,15 @@ std::optional<Circle> find_circle(std::span<const RankAnswer> answers, const Fai
     return std::nullopt;
   }
   const std::vector<Member>& members = channels.at(*channel);
-  const Member start =
-      *std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
-        return std::pair(inside(*a.state), a.state->entered) <
-               std::pair(inside(*b.state), b.state->entered);
-      });
+  const Member start = *std::ranges::max_element(members, [](const Member& a, const Member& b) {
+    return std::pair(inside(*a.state), a.state->entered) <
+           std::pair(inside(*b.state), b.state->entered);
+  });
   const StuckRanks stuck = stuck_ranks(channels);
   std::vector<Wait> chain{{start, start.state->entered}};
   while (const Wait* next = next_wait(chain, channels, stuck)) {
-    const auto repeated = std::find_if(chain.begin(), chain.end(), [next](const Wait& wait) {
-      return wait.same_operation(*next);
-    });
+    const auto repeated = std::ranges::find_if(
+        chain, [next](const Wait& wait) { return wait.same_operation(*next); });
     if (repeated != chain.end()) {
       *repeated = *next;  // who waits there as well, and closes the circle
       chain.erase(chain.begin(), repeated);

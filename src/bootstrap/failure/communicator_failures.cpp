@@ -245,7 +245,7 @@ bool CommunicatorFailures::waits_for_below(uint64_t number) const {
   if (above.aggregator->deciding_abort() == nullptr) {
     return false;
   }
-  return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
+  return std::ranges::any_of(communicators_, [&](const auto& each) {
     const FailureAggregator* aggregator = each.second.aggregator.get();
     return aggregator != nullptr && aggregator->began().has_value() &&
            aggregator->began() < above.aggregator->began() && is_below(each.first, number);
@@ -321,16 +321,17 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::take_late_abor
   return decisions;
 }
 
-std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadline now) {
+std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_those(
+    const std::function<bool(uint64_t, const FailureAggregator&)>& is_due) {
   std::vector<Decision> decisions = take_late_aborts();
   std::vector<std::pair<Deadline, uint64_t>> due;
   for (const auto& [number, communicator] : communicators_) {
-    if (communicator.aggregator != nullptr && communicator.aggregator->next_deadline() <= now &&
-        !waits_for_below(number)) {
-      due.emplace_back(*communicator.aggregator->began(), number);
+    const FailureAggregator* aggregator = communicator.aggregator.get();
+    if (aggregator != nullptr && aggregator->began().has_value() && is_due(number, *aggregator)) {
+      due.emplace_back(*aggregator->began(), number);
     }
   }
-  std::sort(due.begin(), due.end());
+  std::ranges::sort(due);
   for (const auto& [began, number] : due) {
     // Another decision may have ended it, or all of its ranks may have left.
     if (knows(number) && communicators_.at(number).aggregator != nullptr) {
@@ -340,21 +341,14 @@ std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadlin
   return decisions;
 }
 
+std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide(Deadline now) {
+  return decide_those([&](uint64_t number, const FailureAggregator& aggregator) {
+    return aggregator.next_deadline() <= now && !waits_for_below(number);
+  });
+}
+
 std::vector<CommunicatorFailures::Decision> CommunicatorFailures::decide_now() {
-  std::vector<Decision> decisions = take_late_aborts();
-  std::vector<std::pair<Deadline, uint64_t>> open;
-  for (const auto& [number, communicator] : communicators_) {
-    if (communicator.aggregator != nullptr && communicator.aggregator->began().has_value()) {
-      open.emplace_back(*communicator.aggregator->began(), number);
-    }
-  }
-  std::sort(open.begin(), open.end());
-  for (const auto& [began, number] : open) {
-    if (knows(number) && communicators_.at(number).aggregator != nullptr) {
-      decide_one(number, decisions);
-    }
-  }
-  return decisions;
+  return decide_those([](uint64_t, const FailureAggregator&) { return true; });
 }
 
 bool CommunicatorFailures::has_cause(uint64_t communicator) const {
@@ -362,7 +356,7 @@ bool CommunicatorFailures::has_cause(uint64_t communicator) const {
   if (entry != communicators_.end() && entry->second.cause.has_value()) {
     return true;
   }
-  return std::any_of(communicators_.begin(), communicators_.end(), [&](const auto& each) {
+  return std::ranges::any_of(communicators_, [&](const auto& each) {
     const FailureAggregator* aggregator = each.second.aggregator.get();
     if (aggregator == nullptr || !aggregator->began().has_value()) {
       return false;
@@ -384,14 +378,13 @@ bool CommunicatorFailures::is_outside(uint32_t rank, uint64_t communicator) cons
 }
 
 bool CommunicatorFailures::deciding() const {
-  return !late_aborts_.empty() ||
-         std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
-           return each.second.aggregator != nullptr && each.second.aggregator->began().has_value();
-         });
+  return !late_aborts_.empty() || std::ranges::any_of(communicators_, [](const auto& each) {
+    return each.second.aggregator != nullptr && each.second.aggregator->began().has_value();
+  });
 }
 
 bool CommunicatorFailures::waits_for_answers() const {
-  return std::any_of(communicators_.begin(), communicators_.end(), [](const auto& each) {
+  return std::ranges::any_of(communicators_, [](const auto& each) {
     return each.second.aggregator != nullptr && each.second.aggregator->waits_for_answers();
   });
 }

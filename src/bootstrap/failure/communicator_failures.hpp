@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -96,6 +97,8 @@ class CommunicatorFailures {
               std::vector<Decision>& decisions);
   void decide_one(uint64_t number, std::vector<Decision>& decisions);
   [[nodiscard]] std::vector<Decision> take_late_aborts();
+  [[nodiscard]] std::vector<Decision> decide_those(
+      const std::function<bool(uint64_t, const FailureAggregator&)>& is_due);
 
   std::shared_ptr<const std::vector<std::string>> names_;
   std::vector<Presence> presence_;

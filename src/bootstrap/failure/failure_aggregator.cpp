@@ -33,10 +33,9 @@ FailureAggregator::Class FailureAggregator::class_of(StatusCode code) {
 }
 
 const FailureReport* FailureAggregator::cause_reported_by(uint32_t rank) const {
-  const auto own_report =
-      std::find_if(reports_.begin(), reports_.end(), [rank](const FailureReport& report) {
-        return report.reporter.value() == rank && class_of(report.code) != Class::kStall;
-      });
+  const auto own_report = std::ranges::find_if(reports_, [rank](const FailureReport& report) {
+    return report.reporter.value() == rank && class_of(report.code) != Class::kStall;
+  });
   return own_report == reports_.end() ? nullptr : &*own_report;
 }
 
@@ -46,18 +45,15 @@ const FailureReport* FailureAggregator::deciding_abort() const {
 }
 
 bool FailureAggregator::ends_splits() const {
-  return gone_.empty() ||
-         std::any_of(reports_.begin(), reports_.end(), [](const FailureReport& report) {
+  return gone_.empty() || std::ranges::any_of(reports_, [](const FailureReport& report) {
            return report.code == StatusCode::kAborted;
          });
 }
 
 void FailureAggregator::report(const FailureReport& report, Deadline now) {
   // Bounded: later reports of a rank are consequences of its first ones.
-  const auto of_same_rank =
-      std::count_if(reports_.begin(), reports_.end(), [&](const FailureReport& other) {
-        return other.reporter == report.reporter;
-      });
+  const auto of_same_rank = std::ranges::count_if(
+      reports_, [&](const FailureReport& other) { return other.reporter == report.reporter; });
   if (report.reporter.at() >= names_->size() || of_same_rank >= 4) {
     return;
   }
@@ -102,8 +98,8 @@ bool FailureAggregator::take_query() {
 }
 
 const FailureReport* FailureAggregator::first_of_best_class() const {
-  const auto best = std::min_element(
-      reports_.begin(), reports_.end(), [](const FailureReport& a, const FailureReport& b) {
+  const auto best =
+      std::ranges::min_element(reports_, [](const FailureReport& a, const FailureReport& b) {
         return class_of(a.code) < class_of(b.code);
       });
   return best == reports_.end() ? nullptr : &*best;

@@ -196,8 +196,8 @@ std::string stall_text(std::span<const RankAnswer> answers,
   if (const std::optional<ChannelKey> channel = stalled_channel(answers, first)) {
     const Channels channels = all_channels(answers);
     const ChannelKey root = likely_root(*channel, channels);
-    const bool all_answered = std::all_of(
-        answers.begin(), answers.end(), [](const RankAnswer& answer) { return answer.answered; });
+    const bool all_answered =
+        std::ranges::all_of(answers, [](const RankAnswer& answer) { return answer.answered; });
     add_channel(parts, channels.at(root), all_answered);
     if (root != *channel) {
       const std::vector<Member>& members = channels.at(*channel);
@@ -238,8 +238,8 @@ std::optional<std::string> different_calls_text(std::span<const RankAnswer> answ
       by_number[member.state->completed + 1][member.state->operation].push_back(member.rank());
     }
   }
-  const auto differing = std::find_if(
-      by_number.begin(), by_number.end(), [](const auto& each) { return each.second.size() > 1; });
+  const auto differing =
+      std::ranges::find_if(by_number, [](const auto& each) { return each.second.size() > 1; });
   if (differing == by_number.end()) {
     return std::nullopt;
   }
@@ -248,9 +248,8 @@ std::optional<std::string> different_calls_text(std::span<const RankAnswer> answ
   for (const auto& [operation, ranks] : differing->second) {
     calls.emplace_back(ranks, operation);
   }
-  std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
-    return a.first.size() < b.first.size();
-  });
+  std::ranges::stable_sort(
+      calls, [](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
   std::string text;
   for (const auto& [ranks, operation] : calls) {
     text += (text.empty() ? "" : ", ") + rank_list(ranks) +

@@ -85,12 +85,11 @@ Channels all_channels(std::span<const RankAnswer> answers) {
 }
 
 const RankState& furthest(const std::vector<Member>& members) {
-  const auto ahead =
-      std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
-        // Of equals, one that still knows the operation's name.
-        return std::pair(a.state->entered, !a.state->operation.empty()) <
-               std::pair(b.state->entered, !b.state->operation.empty());
-      });
+  const auto ahead = std::ranges::max_element(members, [](const Member& a, const Member& b) {
+    // Of equals, one that still knows the operation's name.
+    return std::pair(a.state->entered, !a.state->operation.empty()) <
+           std::pair(b.state->entered, !b.state->operation.empty());
+  });
   return *ahead->state;
 }
 

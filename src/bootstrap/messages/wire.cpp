@@ -232,7 +232,7 @@ HeaderBytes encode(const Header& header) {
   writer.number(header.id, 8);
   const Buffer bytes = writer.take();
   HeaderBytes result{};
-  std::copy(bytes.begin(), bytes.end(), result.begin());
+  std::ranges::copy(bytes, result.begin());
   return result;
 }
 
@@ -304,25 +304,19 @@ Result<Message> decode(View body) {
   return message;
 }
 
-template Buffer encode(const RankClaim&);
-template Result<RankClaim> decode(View);
-template Buffer encode(const Welcome&);
-template Result<Welcome> decode(View);
-template Buffer encode(const Contribution&);
-template Result<Contribution> decode(View);
-template Buffer encode(const GatheredPart&);
-template Result<GatheredPart> decode(View);
-template Buffer encode(const Outcome&);
-template Result<Outcome> decode(View);
-template Buffer encode(const FailureReport&);
-template Result<FailureReport> decode(View);
-template Buffer encode(const std::vector<RankState>&);
-template Result<std::vector<RankState>> decode(View);
-template Buffer encode(const LeaveNotice&);
-template Result<LeaveNotice> decode(View);
-template Buffer encode(const CallQuestion&);
-template Result<CallQuestion> decode(View);
-template Buffer encode(const Membership&);
-template Result<Membership> decode(View);
+#define HORING_WIRE_MESSAGE(Message)      \
+  template Buffer encode(const Message&); \
+  template Result<Message> decode(View);
+HORING_WIRE_MESSAGE(RankClaim)
+HORING_WIRE_MESSAGE(Welcome)
+HORING_WIRE_MESSAGE(Contribution)
+HORING_WIRE_MESSAGE(GatheredPart)
+HORING_WIRE_MESSAGE(Outcome)
+HORING_WIRE_MESSAGE(FailureReport)
+HORING_WIRE_MESSAGE(std::vector<RankState>)
+HORING_WIRE_MESSAGE(LeaveNotice)
+HORING_WIRE_MESSAGE(CallQuestion)
+HORING_WIRE_MESSAGE(Membership)
+#undef HORING_WIRE_MESSAGE
 
 }  // namespace ho::wire

@@ -3,12 +3,15 @@
 // torchrun made the ranks: its agents may come from one step per node.
 #include "bootstrap/rendezvous/job_identity.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <map>
 
 #include "auth/printable.hpp"
 #include "base/env.hpp"
+#include "base/quantity.hpp"
 
 namespace ho {
 namespace {
@@ -24,12 +27,7 @@ std::string comparable(const std::string& value) {
   for (const char c : value) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   }
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "hash:";
-  for (int shift = 60; shift >= 0; shift -= 4) {
-    text += kDigits[(hash >> shift) & 0xfU];
-  }
-  return text;
+  return fmt::format("hash:{:016x}", hash);
 }
 
 class Entries {
@@ -54,12 +52,11 @@ class Entries {
 std::map<std::string_view, std::string_view> parsed(std::string_view text) {
   std::map<std::string_view, std::string_view> entries;
   while (!text.empty()) {
-    const std::string_view entry = text.substr(0, text.find(' '));
+    const std::string_view entry = take_until(text, ' ');
     const size_t equals = entry.find('=');
     if (equals != std::string_view::npos) {
       entries.emplace(entry.substr(0, equals), entry.substr(equals + 1));
     }
-    text.remove_prefix(std::min(text.size(), entry.size() + 1));
   }
   return entries;
 }

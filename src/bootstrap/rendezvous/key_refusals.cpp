@@ -15,10 +15,9 @@ KeyRefusals::Kind KeyRefusals::note(const wire::RankClaim& who, const std::strin
     return Kind::kStranger;
   }
   OfRank& of_rank = kept_[who.rank];
-  const bool again =
-      std::any_of(of_rank.callers.begin(), of_rank.callers.end(), [&](const Caller& caller) {
-        return caller.pid == who.pid && caller.host == who.host;
-      });
+  const bool again = std::ranges::any_of(of_rank.callers, [&](const Caller& caller) {
+    return caller.pid == who.pid && caller.host == who.host;
+  });
   if (again) {
     return Kind::kAgain;
   }

@@ -161,9 +161,8 @@ Result<RendezvousListeners> listen_on_tcp(const HostPort& endpoint) {
   RendezvousListeners listening;
   listening.text = "tcp://" + endpoint.to_string();
   Status last;
-  const bool is_name = std::any_of(endpoint.host.begin(),
-                                   endpoint.host.end(),
-                                   [](unsigned char each) { return std::isalpha(each) != 0; });
+  const bool is_name = std::ranges::any_of(
+      endpoint.host, [](unsigned char each) { return std::isalpha(each) != 0; });
   for (const SocketAddress& address : addresses) {
     // Debian gives a host its own name at 127.0.1.1: others resolve it to something else.
     if (address.is_loopback() && is_name && endpoint.host != "localhost") {

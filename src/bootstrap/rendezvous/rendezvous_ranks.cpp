@@ -60,11 +60,10 @@ void RendezvousRanks::note_lost(uint32_t rank) {
 // Where a rank cannot take part, all are told once the others are here, lest one that comes later
 // finds nobody who knows why.
 std::optional<Status> RendezvousRanks::complete() const {
-  const auto gave_up = std::find_if(
-      ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.gave_up.ok(); });
-  const auto gone = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
-    return !rank.here && !rank.gave_up.ok();
-  });
+  const auto gave_up =
+      std::ranges::find_if(ranks_, [](const Rank& rank) { return !rank.gave_up.ok(); });
+  const auto gone = std::ranges::count_if(
+      ranks_, [](const Rank& rank) { return !rank.here && !rank.gave_up.ok(); });
   if (here_count_ + static_cast<uint32_t>(gone) < setup_.world_size) {
     return std::nullopt;
   }
@@ -81,9 +80,8 @@ Deadline RendezvousRanks::next_deadline() const {
 
 Status RendezvousRanks::late(Deadline now, const std::vector<std::string>& troubles) const {
   const bool own_over = setup_.deadline <= now || ranks_[setup_.own.rank].deadline <= now;
-  const auto impatient = std::find_if(ranks_.begin(), ranks_.end(), [now](const Rank& rank) {
-    return rank.here && rank.deadline <= now;
-  });
+  const auto impatient = std::ranges::find_if(
+      ranks_, [now](const Rank& rank) { return rank.here && rank.deadline <= now; });
   if (!own_over && impatient == ranks_.end()) {
     return {};
   }
@@ -254,16 +252,14 @@ bool RendezvousRanks::note_key_refused(wire::View claim,
 // Whether somebody was refused as each of the ranks that are missing: the likeliest cause then.
 bool RendezvousRanks::missing_for_keys() const {
   const std::vector<uint32_t> missing = missing_ranks();
-  return std::all_of(missing.begin(), missing.end(), [this](uint32_t rank) {
-    return key_refusals_.was_refused(rank);
-  });
+  return std::ranges::all_of(missing,
+                             [this](uint32_t rank) { return key_refusals_.was_refused(rank); });
 }
 
 // A process that came as a rank that is here was meant to be one of those that are missing.
 bool RendezvousRanks::nobody_left_to_come() const {
-  const auto expected = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& peer) {
-    return !peer.here && peer.refused.ok();
-  });
+  const auto expected = std::ranges::count_if(
+      ranks_, [](const Rank& peer) { return !peer.here && peer.refused.ok(); });
   return static_cast<size_t>(expected) <= doubles_.size();
 }
 

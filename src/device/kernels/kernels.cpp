@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/names.hpp"
 #include "device/kernels/kernel_list.hpp"
 
 namespace ho::device {
@@ -29,36 +30,19 @@ constexpr size_t index_of(std::string_view name) {
 }
 
 // Kernels by what types are called in their names.
-constexpr std::string_view type_name(DType dtype) {
-  switch (dtype) {
-    case DType::kInt8:
-      return "int8";
-    case DType::kUint8:
-      return "uint8";
-    case DType::kInt32:
-      return "int32";
-    case DType::kUint32:
-      return "uint32";
-    case DType::kInt64:
-      return "int64";
-    case DType::kUint64:
-      return "uint64";
-    case DType::kFloat16:
-      return "float16";
-    case DType::kFloat32:
-      return "float32";
-    case DType::kFloat64:
-      return "float64";
-    case DType::kBfloat16:
-      return "bfloat16";
-    case DType::kFloat8E4m3:
-      return "float8_e4m3";
-    case DType::kFloat8E5m2:
-      return "float8_e5m2";
-    default:
-      return "";
-  }
-}
+constexpr Names<12> kTypeNames{"int8",
+                               "uint8",
+                               "int32",
+                               "uint32",
+                               "int64",
+                               "uint64",
+                               "float16",
+                               "float32",
+                               "float64",
+                               "bfloat16",
+                               "float8_e4m3",
+                               "float8_e5m2"};
+static_assert(kTypeNames.size() == static_cast<size_t>(DType::kFloat8E5m2) + 1);
 
 // index_of(prefix + the types' names, with _ between).
 template <typename... Types>
@@ -71,7 +55,7 @@ constexpr size_t kernel_of(std::string_view prefix, Types... types) {
     }
   };
   append(prefix);
-  ((append("_"), append(type_name(types))), ...);
+  ((append("_"), append(name_in(kTypeNames, types, ""))), ...);
   return index_of({name, length});
 }
 

@@ -124,10 +124,9 @@ Result<std::optional<Ticket>> Work::copy(Direction direction, std::span<const Co
   if (!free) {
     return std::optional<Ticket>();
   }
-  std::copy_if(ranges.begin(),
-               ranges.end(),
-               std::back_inserter(used.gathered.copies),
-               [](const CopyRange& range) { return range.bytes > 0; });
+  std::ranges::copy_if(ranges,
+                       std::back_inserter(used.gathered.copies),
+                       [](const CopyRange& range) { return range.bytes > 0; });
   ++used.gathered.pieces;
   return std::optional(last_ticket(direction));
 }
@@ -243,7 +242,7 @@ Result<bool> Work::passed(const Event& event) const {
 }
 
 bool Work::pending() const {
-  return std::any_of(queues_.begin(), queues_.end(), [](const Queue& queue) {
+  return std::ranges::any_of(queues_, [](const Queue& queue) {
     return queue.completed < queue.started || !queue.gathered.empty();
   });
 }
@@ -313,7 +312,7 @@ Status Work::end_untracked() {
 template <typename Memory>
 Result<Memory> Work::take(Kept<Memory>& kept, size_t bytes) {
   const size_t wanted = rounded(bytes);
-  const auto fits = std::find_if(kept.unused.begin(), kept.unused.end(), [&](const Memory& memory) {
+  const auto fits = std::ranges::find_if(kept.unused, [&](const Memory& memory) {
     return size_of(memory) >= wanted && size_of(memory) <= 2 * wanted;
   });
   if (fits != kept.unused.end()) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "base/version.hpp"
 #include "os/fd_passing.hpp"
@@ -69,31 +70,17 @@ bool may_be_of_job(const ProcessCredentials& who) {
   return who.uid == ::geteuid() || who.uid == 0;
 }
 
-bool equal(const Secret& a, const Secret& b) {
-  std::byte difference{0};
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference |= a.at(i) ^ b.at(i);
-  }
-  return difference == std::byte{0};
-}
-
 Result<std::string> random_name() {
   std::array<std::byte, 16> bytes{};
   HORING_TRY(fill_random(bytes));
-  std::string name = "horing-";
-  for (const std::byte byte : bytes) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    name += kDigits[std::to_integer<size_t>(byte >> 4)];
-    name += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
-  }
-  return name;
+  return "horing-" + hex_text(bytes);
 }
 
 class SegmentExchange {
  public:
   SegmentExchange(const ShmOptions& options, const SegmentGeometry& geometry, Deadline deadline)
       : options_(options), geometry_(geometry), deadline_(deadline) {
-    const auto self = std::find(options.members.begin(), options.members.end(), options.self);
+    const auto self = std::ranges::find(options.members, options.self);
     self_ = static_cast<size_t>(self - options.members.begin());
     peers_.resize(options.members.size());
     called_.resize(options.members.size());
@@ -388,7 +375,7 @@ Status SegmentExchange::hear(const Fd& caller) {
   PendingHandshake handshake;
   auto received = receive_with_fds(caller, std::as_writable_bytes(std::span(&handshake, 1)));
   const bool ours = received.ok() && received->message_bytes == sizeof(handshake) &&
-                    handshake.magic == kMagic && equal(handshake.token, own_.token);
+                    handshake.magic == kMagic && equal_secrets(handshake.token, own_.token);
   if (!ours) {
     return {};
   }
@@ -456,7 +443,7 @@ Status SegmentExchange::try_reading(const GroupExchange& exchange) {
     const RemoteRange from{infos_[i].probe_address, seen.size()};
     const std::span<std::byte> into(seen);
     const Status read = read_peer_memory(peer.pid, std::span(&from, 1), std::span(&into, 1));
-    peer.reads_peer = read.ok() && equal(seen, infos_[i].probe);
+    peer.reads_peer = read.ok() && equal_secrets(seen, infos_[i].probe);
     if (!peer.reads_peer) {
       peer.why_not =
           read.ok() ? "its process id names another process here (pid namespaces)" : read.message();

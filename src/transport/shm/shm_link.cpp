@@ -316,7 +316,7 @@ Result<OffsetMessages::Message> ShmLink::try_recv_offset(const Frame& expected) 
 }
 
 void ShmLink::release_offset() {
-  *std::find(through_.begin(), through_.end(), false) = true;
+  *std::ranges::find(through_, false) = true;
   acknowledge_read();
   wiring_.peer_bell.released();
 }
@@ -331,7 +331,7 @@ Result<bool> ShmLink::try_offer(ConstBytes offer) {
   if (to == nullptr) {
     return false;
   }
-  std::copy(offer.begin(), offer.end(), to);
+  std::ranges::copy(offer, to);
   offered_ = true;
   publish(RecordKind::kOffer, Frame{}, offer.size(), false);
   wiring_.peer_bell.wake();

@@ -108,7 +108,7 @@ class ShmTransportImpl : public ShmTransport {
 
 size_t ShmTransportImpl::index_of(GlobalRank rank) const {
   const auto& members = options_.members;
-  return static_cast<size_t>(std::find(members.begin(), members.end(), rank) - members.begin());
+  return static_cast<size_t>(std::ranges::find(members, rank) - members.begin());
 }
 
 std::unique_ptr<ShmLink> ShmTransportImpl::make_link(size_t peer, uint8_t channel) {
@@ -299,9 +299,9 @@ std::string ShmTransportImpl::single_copy_status() const {
 
 Status check_options(const ShmOptions& options) {
   auto sorted = options.members;
-  std::sort(sorted.begin(), sorted.end());
-  const bool duplicate = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-  if (duplicate || !std::binary_search(sorted.begin(), sorted.end(), options.self)) {
+  std::ranges::sort(sorted);
+  const bool duplicate = std::ranges::adjacent_find(sorted) != sorted.end();
+  if (duplicate || !std::ranges::binary_search(sorted, options.self)) {
     return invalid("shared memory of rank " + std::to_string(options.self.value()) +
                    ": the ranks of this host must be distinct and contain the rank itself");
   }

@@ -123,8 +123,8 @@ void LinkConnections::attach(uint8_t connection, std::unique_ptr<Socket> socket)
   socket->event = &event_;
   connections_.at(connection) = std::make_unique<Connection>(std::move(socket));
   ++context_.open_connections;
-  const bool all = std::all_of(
-      connections_.begin(), connections_.end(), [](const auto& each) { return each != nullptr; });
+  const bool all =
+      std::ranges::all_of(connections_, [](const auto& each) { return each != nullptr; });
   state_ = all ? State::kOpen : State::kOpening;
   if (all) {
     event_ = true;
@@ -181,15 +181,13 @@ size_t LinkConnections::pace(const RailPace& rate, size_t wanted_bytes) {
 }
 
 bool LinkConnections::at_message_start() const {
-  return std::all_of(connections_.begin(), connections_.end(), [](const auto& connection) {
-    return connection->at_message_start();
-  });
+  return std::ranges::all_of(connections_,
+                             [](const auto& connection) { return connection->at_message_start(); });
 }
 
 bool LinkConnections::others_at_end(const Connection& connection) const {
-  return std::all_of(connections_.begin(), connections_.end(), [&](const auto& each) {
-    return each.get() == &connection || each->at_end();
-  });
+  return std::ranges::all_of(
+      connections_, [&](const auto& each) { return each.get() == &connection || each->at_end(); });
 }
 
 Status LinkConnections::look(bool awaited) {
@@ -259,10 +257,9 @@ std::string LinkConnections::trouble() const {
     case InterfaceState::kUnknown:
       break;
   }
-  const bool unanswered =
-      std::any_of(connections_.begin(), connections_.end(), [this](const auto& connection) {
-        return connection != nullptr && connection->unanswered(context_.options.look);
-      });
+  const bool unanswered = std::ranges::any_of(connections_, [this](const auto& connection) {
+    return connection != nullptr && connection->unanswered(context_.options.look);
+  });
   return unanswered ? "what is sent there is not answered (check cable, switch port and interface "
                       "on both ends)"
                     : "";

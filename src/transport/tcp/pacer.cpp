@@ -42,8 +42,8 @@ Result<std::unique_ptr<Pacer>> Pacer::create(int memory_fd) {
 }
 
 Result<std::unique_ptr<Pacer>> Pacer::create(std::span<const RailInterface> rails) {
-  const auto paced = std::find_if(
-      rails.begin(), rails.end(), [](const RailInterface& rail) { return rail.pace.has_value(); });
+  const auto paced =
+      std::ranges::find_if(rails, [](const RailInterface& rail) { return rail.pace.has_value(); });
   return paced == rails.end() ? std::unique_ptr<Pacer>() : create(paced->pace->memory_fd);
 }
 

@@ -4,26 +4,13 @@
 
 #include "base/log.hpp"
 #include "os/clock.hpp"
+#include "transport/parts.hpp"
 
 namespace ho::tcp {
 namespace {
 
 // Links in use find close frames in their try calls; looking earlier costs them a system call.
 constexpr uint64_t kIdleTurns = 16;
-
-template <typename Part>
-Status check_parts(const Frame& frame, std::span<const Part> parts) {
-  size_t total = 0;
-  for (const Part& part : parts) {
-    total += part.size();
-  }
-  if (parts.size() > Link::kMaxParts || total != frame.payload_bytes || total > kMaxPayloadBytes) {
-    return {StatusCode::kInternal,
-            "a message of " + std::to_string(frame.payload_bytes) + " bytes was given " +
-                std::to_string(parts.size()) + " parts with " + std::to_string(total) + " bytes"};
-  }
-  return {};
-}
 
 }  // namespace
 

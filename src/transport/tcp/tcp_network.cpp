@@ -9,18 +9,6 @@
 namespace ho {
 namespace {
 
-TcpOptions options_of(const NetworkSetup& setup) {
-  TcpOptions options;
-  options.self = setup.self;
-  options.world_size = setup.world_size;
-  options.communicator = setup.communicator;
-  options.job_id = setup.job_id;
-  options.key = setup.key;
-  options.rails = setup.rails;
-  options.connect_timeout = setup.connect_timeout;
-  return options;
-}
-
 Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup, const TcpOptions& options) {
   HORING_ASSIGN(auto tcp, TcpTransport::listen(options));
   HORING_ASSIGN(const auto blobs, setup.exchange("endpoints", encode(tcp->endpoint())));
@@ -42,7 +30,9 @@ Result<MakeNetwork> tcp_network() {
   HORING_ASSIGN(const uint64_t connections_per_link, env::number(env::kTcpStreams));
   HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
   return MakeNetwork([connections_per_link, connections](const NetworkSetup& setup) {
-    TcpOptions options = options_of(setup);
+    TcpOptions options{setup};
+    options.rails = setup.rails;
+    options.connect_timeout = setup.connect_timeout;
     options.connections_per_link = static_cast<uint32_t>(connections_per_link);
     options.max_connections = static_cast<uint32_t>(connections);
     return make(setup, options);

@@ -11,18 +11,14 @@
 
 #include "auth/job_key.hpp"
 #include "connect/rail_interface.hpp"
+#include "transport/network_setup.hpp"
 #include "transport/tcp/answers.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {
 
-struct TcpOptions {
-  GlobalRank self;
-  uint32_t world_size = 1;
-  uint16_t communicator = 0;
-  uint64_t job_id = 0;
-  std::shared_ptr<const JobKey> key;
-  std::vector<RailInterface> rails;  // of this rank's host, by RailIndex
+struct TcpOptions : NetworkPlace {
+  std::vector<RailInterface> rails = {};  // of this rank's host, by RailIndex
   uint32_t connections_per_link = 1;
   uint32_t max_connections = 256;
   std::chrono::milliseconds connect_timeout{60000};

@@ -14,8 +14,8 @@ constexpr size_t kNumbersOffset = kTokenOffset + kTokenBytes;
 
 EnvelopeBytes encode(const Envelope& envelope) {
   EnvelopeBytes bytes{};
-  std::copy(envelope.frame.begin(), envelope.frame.end(), bytes.begin());
-  std::copy(envelope.token.begin(), envelope.token.end(), bytes.begin() + kTokenOffset);
+  std::ranges::copy(envelope.frame, bytes.begin());
+  std::ranges::copy(envelope.token, bytes.begin() + kTokenOffset);
   const std::span<std::byte> numbers = std::span(bytes).subspan(kNumbersOffset);
   store_le(numbers, 0, envelope.index);
   store_le(numbers, 4, envelope.consumed);
@@ -65,14 +65,6 @@ Token token_for(const JobKey& job_key, const LinkKey& key, const TokenScope& sco
   Token token{};
   std::copy_n(hash.begin(), kTokenBytes, token.begin());
   return token;
-}
-
-bool equal(const Token& a, const Token& b) {
-  std::byte difference{0};
-  for (size_t i = 0; i < kTokenBytes; ++i) {
-    difference |= a.at(i) ^ b.at(i);
-  }
-  return difference == std::byte{0};
 }
 
 }  // namespace ho::ucx

@@ -54,7 +54,5 @@ struct TokenScope {
   Nonce receiver_nonce{};
 };
 [[nodiscard]] Token token_for(const JobKey& job_key, const LinkKey& key, const TokenScope& scope);
-// Takes equally long wherever the two differ.
-[[nodiscard]] bool equal(const Token& a, const Token& b);
 
 }  // namespace ho::ucx

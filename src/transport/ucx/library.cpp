@@ -74,54 +74,19 @@ class KeptHandlers {
   std::vector<Kept> kept_;
 };
 
-// Finds functions until one is missing.
-class Lookup {
- public:
-  explicit Lookup(void* library) : library_(library) {}
-  template <typename Function>
-  void find(Function& function, const char* name) {
-    if (why_.empty()) {
-      function = reinterpret_cast<Function>(dlsym(library_, name));  // NOLINT: as dlsym is made
-      why_ = function == nullptr ? std::string("it has no ") + name : "";
-    }
-  }
-  [[nodiscard]] const std::string& why() const { return why_; }
-
- private:
-  void* library_;
-  std::string why_;
-};
-
+// Why not, if one is missing.
 std::string find_functions(void* library, Functions& functions) {
-  Lookup lookup(library);
-  lookup.find(functions.am_data_release, "ucp_am_data_release");
-  lookup.find(functions.am_recv_data_nbx, "ucp_am_recv_data_nbx");
-  lookup.find(functions.am_send_nbx, "ucp_am_send_nbx");
-  lookup.find(functions.cleanup, "ucp_cleanup");
-  lookup.find(functions.config_modify, "ucp_config_modify");
-  lookup.find(functions.config_read, "ucp_config_read");
-  lookup.find(functions.config_release, "ucp_config_release");
-  lookup.find(functions.ep_close_nbx, "ucp_ep_close_nbx");
-  lookup.find(functions.ep_create, "ucp_ep_create");
-  lookup.find(functions.ep_flush_nbx, "ucp_ep_flush_nbx");
-  lookup.find(functions.init_version, "ucp_init_version");
-  lookup.find(functions.request_cancel, "ucp_request_cancel");
-  lookup.find(functions.request_check_status, "ucp_request_check_status");
-  lookup.find(functions.request_free, "ucp_request_free");
-  lookup.find(functions.status_string, "ucs_status_string");  // in a library that UCX's opens
-  lookup.find(functions.tag_recv_nbx, "ucp_tag_recv_nbx");
-  lookup.find(functions.tag_recv_request_test, "ucp_tag_recv_request_test");
-  lookup.find(functions.tag_send_nbx, "ucp_tag_send_nbx");
-  lookup.find(functions.tag_send_sync_nbx, "ucp_tag_send_sync_nbx");
-  lookup.find(functions.worker_arm, "ucp_worker_arm");
-  lookup.find(functions.worker_create, "ucp_worker_create");
-  lookup.find(functions.worker_destroy, "ucp_worker_destroy");
-  lookup.find(functions.worker_get_address, "ucp_worker_get_address");
-  lookup.find(functions.worker_get_efd, "ucp_worker_get_efd");
-  lookup.find(functions.worker_progress, "ucp_worker_progress");
-  lookup.find(functions.worker_release_address, "ucp_worker_release_address");
-  lookup.find(functions.worker_set_am_recv_handler, "ucp_worker_set_am_recv_handler");
-  return lookup.why();
+  std::string why;
+  const auto find = [&]<typename Function>(Function& function, const char* name) {
+    if (why.empty()) {
+      function = reinterpret_cast<Function>(dlsym(library, name));  // NOLINT: as dlsym is made
+      why = function == nullptr ? std::string("it has no ") + name : "";
+    }
+  };
+#define HORING_FIND_UCX(prefix, name) find(functions.name, #prefix "_" #name);
+  HORING_UCX_FUNCTIONS(HORING_FIND_UCX)
+#undef HORING_FIND_UCX
+  return why;
 }
 
 const Result<Functions>& loaded() {

@@ -8,35 +8,41 @@
 
 namespace ho::ucx {
 
+// X(prefix, name): all that are called.
+#define HORING_UCX_FUNCTIONS(X)  \
+  X(ucp, am_data_release)        \
+  X(ucp, am_recv_data_nbx)       \
+  X(ucp, am_send_nbx)            \
+  X(ucp, cleanup)                \
+  X(ucp, config_modify)          \
+  X(ucp, config_read)            \
+  X(ucp, config_release)         \
+  X(ucp, ep_close_nbx)           \
+  X(ucp, ep_create)              \
+  X(ucp, ep_flush_nbx)           \
+  X(ucp, init_version)           \
+  X(ucp, request_cancel)         \
+  X(ucp, request_check_status)   \
+  X(ucp, request_free)           \
+  X(ucs, status_string)          \
+  X(ucp, tag_recv_nbx)           \
+  X(ucp, tag_recv_request_test)  \
+  X(ucp, tag_send_nbx)           \
+  X(ucp, tag_send_sync_nbx)      \
+  X(ucp, worker_arm)             \
+  X(ucp, worker_create)          \
+  X(ucp, worker_destroy)         \
+  X(ucp, worker_get_address)     \
+  X(ucp, worker_get_efd)         \
+  X(ucp, worker_progress)        \
+  X(ucp, worker_release_address) \
+  X(ucp, worker_set_am_recv_handler)
+
 // Each under its name without the prefix.
 struct Functions {
-  decltype(&ucp_am_data_release) am_data_release = nullptr;
-  decltype(&ucp_am_recv_data_nbx) am_recv_data_nbx = nullptr;
-  decltype(&ucp_am_send_nbx) am_send_nbx = nullptr;
-  decltype(&ucp_cleanup) cleanup = nullptr;
-  decltype(&ucp_config_modify) config_modify = nullptr;
-  decltype(&ucp_config_read) config_read = nullptr;
-  decltype(&ucp_config_release) config_release = nullptr;
-  decltype(&ucp_ep_close_nbx) ep_close_nbx = nullptr;
-  decltype(&ucp_ep_create) ep_create = nullptr;
-  decltype(&ucp_ep_flush_nbx) ep_flush_nbx = nullptr;
-  decltype(&ucp_init_version) init_version = nullptr;
-  decltype(&ucp_request_cancel) request_cancel = nullptr;
-  decltype(&ucp_request_check_status) request_check_status = nullptr;
-  decltype(&ucp_request_free) request_free = nullptr;
-  decltype(&ucs_status_string) status_string = nullptr;
-  decltype(&ucp_tag_recv_nbx) tag_recv_nbx = nullptr;
-  decltype(&ucp_tag_recv_request_test) tag_recv_request_test = nullptr;
-  decltype(&ucp_tag_send_nbx) tag_send_nbx = nullptr;
-  decltype(&ucp_tag_send_sync_nbx) tag_send_sync_nbx = nullptr;
-  decltype(&ucp_worker_arm) worker_arm = nullptr;
-  decltype(&ucp_worker_create) worker_create = nullptr;
-  decltype(&ucp_worker_destroy) worker_destroy = nullptr;
-  decltype(&ucp_worker_get_address) worker_get_address = nullptr;
-  decltype(&ucp_worker_get_efd) worker_get_efd = nullptr;
-  decltype(&ucp_worker_progress) worker_progress = nullptr;
-  decltype(&ucp_worker_release_address) worker_release_address = nullptr;
-  decltype(&ucp_worker_set_am_recv_handler) worker_set_am_recv_handler = nullptr;
+#define HORING_UCX_MEMBER(prefix, name) decltype(&prefix##_##name) name = nullptr;
+  HORING_UCX_FUNCTIONS(HORING_UCX_MEMBER)
+#undef HORING_UCX_MEMBER
 };
 
 // Opens that library, which then stays. The handlers that UCX sets by default (a menu at SIGHUP,

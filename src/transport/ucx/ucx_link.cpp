@@ -4,26 +4,13 @@
 #include <cstring>
 
 #include "base/log.hpp"
+#include "transport/parts.hpp"
 
 namespace ho::ucx {
 namespace {
 
 // A view of nothing is not "nothing yet".
 const std::byte kEmpty{};
-
-template <typename Part>
-Status check_parts(const Frame& frame, std::span<const Part> parts) {
-  size_t total = 0;
-  for (const Part& part : parts) {
-    total += part.size();
-  }
-  if (parts.size() > Link::kMaxParts || total != frame.payload_bytes || total > kMaxPayloadBytes) {
-    return {StatusCode::kInternal,
-            "a message of " + std::to_string(frame.payload_bytes) + " bytes was given " +
-                std::to_string(parts.size()) + " parts with " + std::to_string(total) + " bytes"};
-  }
-  return {};
-}
 
 template <typename Part>
 std::vector<ucp_dt_iov_t> to_iov(std::span<const Part> parts) {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "transport/transport.hpp"
 #include "transport/ucx/envelope.hpp"
 #include "transport/ucx/worker.hpp"
@@ -56,7 +57,7 @@ class UcxLink final : public Link {
   void connect(Peer* peer) { peer_ = peer; }
   [[nodiscard]] bool connected() const { return peer_ != nullptr; }
   [[nodiscard]] bool accepts(const Token& token) const {
-    return equal(token, identity_.receive_token);
+    return equal_secrets(token, identity_.receive_token);
   }
   // A message whose token was accepted. Returns what the UCX handler shall.
   [[nodiscard]] ucs_status_t deliver(const Envelope& envelope,

@@ -25,13 +25,8 @@ Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup) {
       return cannot_pace(*rail.pace);
     }
   }
-  UcxOptions options;
-  options.self = setup.self;
-  options.world_size = setup.world_size;
-  options.communicator = setup.communicator;
+  UcxOptions options{setup};
   options.rail_count = static_cast<uint32_t>(setup.rails.size());
-  options.job_id = setup.job_id;
-  options.key = setup.key;
   HORING_ASSIGN(auto ucx, UcxTransport::create(options));
   HORING_ASSIGN(auto peers, setup.exchange("UCX endpoints", ucx->endpoint()));
   HORING_TRY(ucx->set_peers(std::move(peers)));

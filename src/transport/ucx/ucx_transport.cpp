@@ -184,7 +184,7 @@ class WorkerTransport final : public UcxTransport {
 
   void note_unrequested(const LinkKey& key, const UcxLink& link) {
     if (!link.connected() && key.channel >= kMessageChannel &&
-        std::find(unrequested_.begin(), unrequested_.end(), key) == unrequested_.end()) {
+        std::ranges::find(unrequested_, key) == unrequested_.end()) {
       unrequested_.push_back(key);
     }
   }

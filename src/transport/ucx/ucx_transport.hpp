@@ -11,17 +11,13 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
+#include "transport/network_setup.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {
 
-struct UcxOptions {
-  GlobalRank self;
-  uint32_t world_size = 1;
-  uint16_t communicator = 0;
+struct UcxOptions : NetworkPlace {
   uint32_t rail_count = 1;
-  uint64_t job_id = 0;
-  std::shared_ptr<const JobKey> key;
   // Reports peers that are gone. UCX 1.13 has no shared memory in that mode.
   bool report_lost_peers = true;
 };

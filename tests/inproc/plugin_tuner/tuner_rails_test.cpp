@@ -22,7 +22,7 @@ constexpr uint64_t kOther = 0x2222;
 
 // Looked up once: Catch's assertions in it are for one thread only.
 CollNet& coll_net() {
-  static CollNet& found = table<CollNet>(nccl_abi::v11::kCollNetSymbol);
+  static CollNet& found = table<CollNet>("ncclCollNetPlugin_v11");
   return found;
 }
 
@@ -39,7 +39,7 @@ void prepare() {
     // The network comes before CollNet and the tuner, and stays as long as the communicator.
     static void* context = nullptr;
     nccl_abi::v11::CommConfig config{};
-    REQUIRE(table<nccl_abi::v11::Net>(nccl_abi::v11::kNetSymbol)
+    REQUIRE(table<nccl_abi::v11::Net>("ncclNetPlugin_v11")
                 .init(&context, 1, &config, Log::write, nullptr) == Result::kSuccess);
     (void)std::remove(path.c_str());
     return true;

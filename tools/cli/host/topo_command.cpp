@@ -9,10 +9,10 @@
 
 #include "base/env.hpp"
 #include "base/escaped.hpp"
+#include "base/quantity.hpp"
 #include "cli/host/gpus.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "topo/assign.hpp"
-#include "topo/binding.hpp"
 #include "topo/discover.hpp"
 #include "topo/filter.hpp"
 #include "topo/rail_choice.hpp"
@@ -136,7 +136,7 @@ void print_devices(const Topology& topology) {
   for (const NumaNode& node : topology.numa_nodes) {
     std::printf("  NUMA %u: CPUs %s%s\n",
                 node.os_index,
-                node.cpus.empty() ? "none" : format_cpu_list(node.cpus).c_str(),
+                node.cpus.empty() ? "none" : ranges_text(node.cpus).c_str(),
                 memory_text(node.memory_bytes).c_str());
     for (const GpuDevice& gpu : topology.gpus) {
       if (gpu.numa_node == static_cast<int32_t>(node.os_index)) {
@@ -234,7 +234,7 @@ nlohmann::ordered_json devices_json(const Topology& topology) {
   for (const NumaNode& node : topology.numa_nodes) {
     json["numa_nodes"].push_back({{"os_index", node.os_index},
                                   {"memory_bytes", node.memory_bytes},
-                                  {"cpus", format_cpu_list(node.cpus)}});
+                                  {"cpus", ranges_text(node.cpus)}});
   }
   json["gpus"] = nlohmann::ordered_json::array();
   for (const GpuDevice& gpu : topology.gpus) {

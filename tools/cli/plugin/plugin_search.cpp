@@ -50,7 +50,7 @@ std::string name_in(const void* table) {
 }
 
 bool is_our_library(const PluginFile& file) {
-  const void* const env = file.symbol(nccl_abi::v1::kEnvSymbol);
+  const void* const env = file.symbol(nccl_abi::symbol(PluginKind::kEnv, 1));
   return env != nullptr && name_in(env) == kOurPluginName;
 }
 

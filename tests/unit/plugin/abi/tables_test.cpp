@@ -26,23 +26,23 @@ using nccl_abi::PluginKind;
 using nccl_abi::symbol;
 
 TEST_CASE("each header's symbol is the one that releases look up for its version") {
-  CHECK(nccl_abi::v8::kNetSymbol == symbol(PluginKind::kNet, 8));
-  CHECK(nccl_abi::v9::kNetSymbol == symbol(PluginKind::kNet, 9));
-  CHECK(nccl_abi::v10::kNetSymbol == symbol(PluginKind::kNet, 10));
-  CHECK(nccl_abi::v11::kNetSymbol == symbol(PluginKind::kNet, 11));
-  CHECK(nccl_abi::v12::kNetSymbol == symbol(PluginKind::kNet, 12));
-  CHECK(nccl_abi::v8::kCollNetSymbol == symbol(PluginKind::kCollNet, 8));
-  CHECK(nccl_abi::v9::kCollNetSymbol == symbol(PluginKind::kCollNet, 9));
-  CHECK(nccl_abi::v10::kCollNetSymbol == symbol(PluginKind::kCollNet, 10));
-  CHECK(nccl_abi::v11::kCollNetSymbol == symbol(PluginKind::kCollNet, 11));
-  CHECK(nccl_abi::v12::kCollNetSymbol == symbol(PluginKind::kCollNet, 12));
-  CHECK(nccl_abi::v2::kTunerSymbol == symbol(PluginKind::kTuner, 2));
-  CHECK(nccl_abi::v3::kTunerSymbol == symbol(PluginKind::kTuner, 3));
-  CHECK(nccl_abi::v4::kTunerSymbol == symbol(PluginKind::kTuner, 4));
-  CHECK(nccl_abi::v5::kTunerSymbol == symbol(PluginKind::kTuner, 5));
-  CHECK(nccl_abi::v6::kTunerSymbol == symbol(PluginKind::kTuner, 6));
-  CHECK(nccl_abi::v1::kEnvSymbol == symbol(PluginKind::kEnv, 1));
-  CHECK(nccl_abi::v2::kEnvSymbol == symbol(PluginKind::kEnv, 2));
+  CHECK("ncclNetPlugin_v8" == symbol(PluginKind::kNet, 8));
+  CHECK("ncclNetPlugin_v9" == symbol(PluginKind::kNet, 9));
+  CHECK("ncclNetPlugin_v10" == symbol(PluginKind::kNet, 10));
+  CHECK("ncclNetPlugin_v11" == symbol(PluginKind::kNet, 11));
+  CHECK("ncclNetPlugin_v12" == symbol(PluginKind::kNet, 12));
+  CHECK("ncclCollNetPlugin_v8" == symbol(PluginKind::kCollNet, 8));
+  CHECK("ncclCollNetPlugin_v9" == symbol(PluginKind::kCollNet, 9));
+  CHECK("ncclCollNetPlugin_v10" == symbol(PluginKind::kCollNet, 10));
+  CHECK("ncclCollNetPlugin_v11" == symbol(PluginKind::kCollNet, 11));
+  CHECK("ncclCollNetPlugin_v12" == symbol(PluginKind::kCollNet, 12));
+  CHECK("ncclTunerPlugin_v2" == symbol(PluginKind::kTuner, 2));
+  CHECK("ncclTunerPlugin_v3" == symbol(PluginKind::kTuner, 3));
+  CHECK("ncclTunerPlugin_v4" == symbol(PluginKind::kTuner, 4));
+  CHECK("ncclTunerPlugin_v5" == symbol(PluginKind::kTuner, 5));
+  CHECK("ncclTunerPlugin_v6" == symbol(PluginKind::kTuner, 6));
+  CHECK("ncclEnvPlugin_v1" == symbol(PluginKind::kEnv, 1));
+  CHECK("ncclEnvPlugin_v2" == symbol(PluginKind::kEnv, 2));
 }
 
 TEST_CASE("a cost is found in a table of any width") {

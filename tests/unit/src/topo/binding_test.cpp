@@ -1,5 +1,6 @@
 #include "topo/binding.hpp"
 
+#include "base/quantity.hpp"
 #include "catch.hpp"
 
 using Cpus = std::vector<uint32_t>;
@@ -15,8 +16,8 @@ std::vector<ho::NumaNode> two_nodes() {
 TEST_CASE("CPU lists are parsed and printed, what is none is refused") {
   CHECK(*ho::parse_cpu_list("4-7,9") == Cpus{4, 5, 6, 7, 9});
   CHECK(*ho::parse_cpu_list("3,1,2-3") == Cpus{1, 2, 3});
-  CHECK(ho::format_cpu_list(Cpus{4, 5, 6, 7, 9}) == "4-7,9");
-  CHECK(ho::format_cpu_list(Cpus{}).empty());
+  CHECK(ho::ranges_text(Cpus{4, 5, 6, 7, 9}) == "4-7,9");
+  CHECK(ho::ranges_text(Cpus{}).empty());
   for (const char* text :
        {"", ",", "a", "1-", "-1", "3-2", "1,", "1 2", "65536", "99999999999", "0-4294967295"}) {
     INFO(text);

@@ -11,11 +11,10 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from comparison.model import COLLECTIVES
+from comparison.model import COLLECTIVES, OURS
 from measure.report import MIB
 
 OUTSIDE = "10.0.0.254"  # the launcher's address on the cluster's management network
-OURS = "HO-Ring"
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,44 @@ def groups() -> dict[str, dist.ProcessGroup]:
     return made
 
 
+def options_of(about: str | None, context: int) -> argparse.ArgumentParser:
+    """With what all jobs take."""
+    parser = argparse.ArgumentParser(description=about)
+    for name, default in (("rounds", 5), ("width", 192), ("layers", 4), ("context", context)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser
+
+
+def tokens_of_this_rank(batch: int, context: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    return torch.randint(VOCABULARY, (batch, context + 1), generator=generator)
+
+
+def loss_of(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def in_turns(steps: dict[str, Callable[[], None]], rounds: int, times: int = 1) -> dict[str, list[float]]:
+    """Seconds of each step, made so many times in a turn, round by round: the slowest rank's."""
+    seconds: dict[str, list[float]] = {key: [] for key in steps}
+    for turn in range(-1, rounds):  # the first round makes connections and is not counted
+        for key, step in steps.items():
+            dist.barrier()
+            started = time.monotonic()
+            for _ in range(times):
+                step()
+            spent = torch.tensor([(time.monotonic() - started) / times])
+            dist.all_reduce(spent, dist.ReduceOp.MAX)
+            if turn >= 0:
+                seconds[key].append(spent.item())
+    return seconds
+
+
 def step_of(model: nn.Module, tokens: torch.Tensor) -> Callable[[], None]:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
     def step() -> None:
-        loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        loss = loss_of(model, tokens)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -85,12 +118,8 @@ def sharded(model: Gpt, group: dist.ProcessGroup) -> nn.Module:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = options_of(__doc__, context=32)
     parser.add_argument("--steps", type=int, default=2, help="in a turn")
-    parser.add_argument("--width", type=int, default=192)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--context", type=int, default=32)
     parser.add_argument("--batch", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -98,27 +127,16 @@ def main() -> None:
     rails = sorted(name for name in os.listdir("/sys/class/net") if name.startswith("rail"))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", ",".join(rails))
     dist.init_process_group("gloo")
-    generator = torch.Generator().manual_seed(dist.get_rank())
-    tokens = torch.randint(VOCABULARY, (options.batch, options.context + 1), generator=generator)
+    tokens = tokens_of_this_rank(options.batch, options.context)
 
     def model() -> Gpt:
         return Gpt(options.width, options.layers, options.context)
 
-    steps = {("none", "compute"): step_of(model(), tokens)}
+    steps = {"none compute": step_of(model(), tokens)}
     for system, group in groups().items():
-        steps["ddp", system] = step_of(DistributedDataParallel(model(), process_group=group), tokens)
-        steps["fsdp", system] = step_of(sharded(model(), group), tokens)
-    seconds: dict[str, list[float]] = {" ".join(key): [] for key in steps}
-    for turn in range(-1, options.rounds):  # the first round makes connections and is not counted
-        for key, step in steps.items():
-            dist.barrier()
-            started = time.monotonic()
-            for _ in range(options.steps):
-                step()
-            spent = torch.tensor([(time.monotonic() - started) / options.steps])
-            dist.all_reduce(spent, dist.ReduceOp.MAX)
-            if turn >= 0:
-                seconds[" ".join(key)].append(spent.item())
+        steps[f"ddp {system}"] = step_of(DistributedDataParallel(model(), process_group=group), tokens)
+        steps[f"fsdp {system}"] = step_of(sharded(model(), group), tokens)
+    seconds = in_turns(steps, options.rounds, options.steps)
     if dist.get_rank() == 0:
         parameters = sum(each.numel() for each in model().parameters())
         print(json.dumps({"parameters": parameters, "ranks": dist.get_world_size(), "torch": torch.__version__,

@@ -27,6 +27,7 @@ from measure.runner import JobFailed, Progress, lacking, must_run, run_command  
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 ALGORITHMS = ("ring", "multi_ring", "ho_ring")
 NAMES = {"ring": "flat ring", "multi_ring": "multi-rail ring", "ho_ring": "HO-Ring"}
+ITERATIONS = 20  # timed for each size
 PICTURES = {False: "build/quickstart.svg", True: "build/ablation.svg"}  # by --ablation
 
 
@@ -39,8 +40,6 @@ def parse_options():
     add("--rails", default="4", help="[%(default)s]")
     add("--rail-rate", default="200mbit", help="[%(default)s]")
     add("--sizes", default="64K,256K,1M,4M", help="total bytes of an operation [%(default)s]")
-    add("--iterations", type=int, default=20,
-        help="operations timed per size; a fifth of it from 8 MiB on [%(default)s]")
     add("--ablation", action="store_true",
         help="instead: train a small model with each of the 14 strategies")
     add("--inner", action="store_true", help=argparse.SUPPRESS)
@@ -58,8 +57,6 @@ def check(parser, options):
         parse_sizes(options.sizes)
     except ValueError:
         parser.error(f"--sizes {options.sizes}: takes sizes with commas between, as 64K,1M,4M")
-    if options.iterations < 1:
-        parser.error(f"--iterations {options.iterations}: takes a whole number from 1")
 
 
 def measure(options, collective, algorithm, sizes, iterations):
@@ -87,8 +84,7 @@ def measure(options, collective, algorithm, sizes, iterations):
 def measure_all(options):
     sizes = parse_sizes(options.sizes)
     # Long operations need fewer repetitions: one job for them, one for the others.
-    parts = [([s for s in sizes if s < 8 * MIB], options.iterations),
-             ([s for s in sizes if s >= 8 * MIB], max(1, options.iterations // 5))]
+    parts = [([s for s in sizes if s < 8 * MIB], ITERATIONS), ([s for s in sizes if s >= 8 * MIB], ITERATIONS // 5)]
     work = [(c, a, some, n) for some, n in parts if some for c in COLLECTIVES for a in ALGORITHMS]
     progress = Progress(len(work))
     rows = []

@@ -23,17 +23,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 import horing.torch  # noqa: F401
 
-VOCABULARY = 256
+VOCABULARY, WIDTH, LAYERS = 256, 192, 4
+CONTEXT, STEPS = 32, 2  # STEPS: in a turn
 
 
 class Gpt(nn.Module):
-    def __init__(self, width: int, layers: int, context: int) -> None:
+    def __init__(self, context: int) -> None:
         super().__init__()
         torch.manual_seed(3)
-        self.embedding = nn.Embedding(VOCABULARY, width)
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True) for _ in range(layers))
-        self.head = nn.Linear(width, VOCABULARY)
+            nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True) for _ in range(LAYERS))
+        self.head = nn.Linear(WIDTH, VOCABULARY)
         self.register_buffer("causal", nn.Transformer.generate_square_subsequent_mask(context))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -64,17 +65,9 @@ def groups() -> dict[str, dist.ProcessGroup]:
     return made
 
 
-def options_of(about: str | None, context: int) -> argparse.ArgumentParser:
-    """With what all jobs take."""
-    parser = argparse.ArgumentParser(description=about)
-    for name, default in (("rounds", 5), ("width", 192), ("layers", 4), ("context", context)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    return parser
-
-
-def tokens_of_this_rank(batch: int, context: int) -> torch.Tensor:
+def tokens_of_this_rank(context: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(dist.get_rank())
-    return torch.randint(VOCABULARY, (batch, context + 1), generator=generator)
+    return torch.randint(VOCABULARY, (1, context + 1), generator=generator)
 
 
 def loss_of(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
@@ -118,27 +111,22 @@ def sharded(model: Gpt, group: dist.ProcessGroup) -> nn.Module:
 
 
 def main() -> None:
-    parser = options_of(__doc__, context=32)
-    parser.add_argument("--steps", type=int, default=2, help="in a turn")
-    parser.add_argument("--batch", type=int, default=1)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     torch.set_num_threads(1)
     # All NICs of the emulated node, one connection after the other on each.
     rails = sorted(name for name in os.listdir("/sys/class/net") if name.startswith("rail"))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", ",".join(rails))
     dist.init_process_group("gloo")
-    tokens = tokens_of_this_rank(options.batch, options.context)
-
-    def model() -> Gpt:
-        return Gpt(options.width, options.layers, options.context)
-
-    steps = {"none compute": step_of(model(), tokens)}
+    tokens = tokens_of_this_rank(CONTEXT)
+    steps = {"none compute": step_of(Gpt(CONTEXT), tokens)}
     for system, group in groups().items():
-        steps[f"ddp {system}"] = step_of(DistributedDataParallel(model(), process_group=group), tokens)
-        steps[f"fsdp {system}"] = step_of(sharded(model(), group), tokens)
-    seconds = in_turns(steps, options.rounds, options.steps)
+        steps[f"ddp {system}"] = step_of(DistributedDataParallel(Gpt(CONTEXT), process_group=group), tokens)
+        steps[f"fsdp {system}"] = step_of(sharded(Gpt(CONTEXT), group), tokens)
+    seconds = in_turns(steps, options.rounds, STEPS)
     if dist.get_rank() == 0:
-        parameters = sum(each.numel() for each in model().parameters())
+        parameters = sum(each.numel() for each in Gpt(CONTEXT).parameters())
         print(json.dumps({"parameters": parameters, "ranks": dist.get_world_size(), "torch": torch.__version__,
                           "seconds": seconds}))
     dist.barrier()

@@ -149,15 +149,8 @@ std::string gigabytes(const nlohmann::json& bytes_per_second) {
 }
 
 std::string facts_table(const nlohmann::json& devices) {
-  std::vector<Column> columns{{"host", true, {}},
-                              {"rank", false, {}},
-                              {"GPU", false, {}},
-                              {"name", true, {}},
-                              {"GiB", false, {}},
-                              {"PCI", true, {}},
-                              {"NUMA", false, {}},
-                              {"driver", true, {}},
-                              {"NIC", true, {}}};
+  auto columns =
+      headed("lrrlrlrll", {"host", "rank", "GPU", "name", "GiB", "PCI", "NUMA", "driver", "NIC"});
   for (const nlohmann::json& gpu : devices) {
     const std::string nic = text(gpu, "interface");
     const int numa_node = gpu.at("numa_node");
@@ -176,12 +169,8 @@ std::string facts_table(const nlohmann::json& devices) {
 }
 
 std::string rates_table(const nlohmann::json& devices) {
-  std::vector<Column> columns{{"host", true, {}},
-                              {"GPU", false, {}},
-                              {"to device GB/s", false, {}},
-                              {"from device", false, {}},
-                              {"both at once", false, {}},
-                              {"within", false, {}}};
+  auto columns =
+      headed("lrrrrr", {"host", "GPU", "to device GB/s", "from device", "both at once", "within"});
   for (const nlohmann::json& gpu : devices) {
     std::vector<std::string> cells{text(gpu, "host"), text(gpu, "number")};
     for (const CopyKind kind : kOwnCopies) {
@@ -193,8 +182,7 @@ std::string rates_table(const nlohmann::json& devices) {
 }
 
 std::string pairs_table(const nlohmann::json& pairs) {
-  std::vector<Column> columns{
-      {"host", true, {}}, {"from GPU", false, {}}, {"to GPU", false, {}}, {"GB/s", false, {}}};
+  auto columns = headed("lrrr", {"host", "from GPU", "to GPU", "GB/s"});
   for (const nlohmann::json& pair : pairs) {
     add_row(columns,
             {text(pair, "host"),

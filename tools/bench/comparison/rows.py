@@ -4,7 +4,7 @@ import csv
 import os
 
 from comparison.model import OURS
-from measure.report import bytes_text
+from measure.report import bytes_text, save_rows
 from measure.statistics import Spread
 
 SUMMARY = (
@@ -87,5 +87,4 @@ def write(record, scenarios, prefix, run):
         if os.path.exists(path):
             with open(path, encoding="utf-8", newline="") as file:
                 kept = [row for row in list(csv.reader(file))[1:] if row[0] != run]
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([head, *kept, *rows])
+        save_rows(path, head, [*kept, *rows])

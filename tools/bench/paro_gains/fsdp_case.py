@@ -3,10 +3,9 @@ import json
 import pathlib
 from statistics import median
 
-from measure import picture
-from measure.report import check, table
+from measure.report import check, picture_comment, table
 from measure.runner import must_run
-from paro_gains.torch_case import draw_steps, kept, ratio_line, run_in_turns
+from paro_gains.torch_case import cluster_of, kept, ratio_line, run_in_turns
 
 NAME = "fsdp"
 WHAT = "every strategy of paro.torch on FSDP2 over horing; needs --torch-python"
@@ -76,8 +75,9 @@ def comparisons(result):
     return lines
 
 
-def report(result, picture_name):
-    run, seconds = result["run"], result["seconds"]
+def rows_of(result):
+    """Heads, and the rows."""
+    seconds = result["seconds"]
     names = [name for name in result["predicted"]["4"] if f"4 {name}" in seconds]
     rows = [(name, *(f'{median(seconds[f"{passes} {name}"]) * 1e3:.0f}' if kind == "measured"
                      else f'{result["predicted"][str(passes)].get(name, float("nan")) * 1e3:.0f}'
@@ -85,6 +85,14 @@ def report(result, picture_name):
             for name in [*names, HYBRID]]
     rows = [tuple("-" if cell == "nan" else cell for cell in row) for row in rows]
     heads = [f"accumulation {passes}: {kind} ms" for passes in result["passes"] for kind in ("measured", "planner")]
+    return ("system", *heads), rows
+
+
+def report(result):
+    run, seconds = result["run"], result["seconds"]
+    pictures = [picture_comment(f"{NAME}-{passes}.svg", f"bars of {NAME}.csv | system | accumulation {passes}: measured ms | sorted"
+                                f" | ours [A-Z]{{3}}", f"a step, accumulation {passes}, {cluster_of(result)}; red: paro.torch")
+                for passes in result["passes"]]
     links = result["links"]
     compute = ", ".join(f'{median(seconds[f"{passes} {COMPUTE}"]) * 1e3:.0f} ms at accumulation {passes}' for passes in result["passes"])
     update = median(value for passes in result["passes"] for value in seconds[f"{passes} {UPDATE}"])
@@ -99,19 +107,4 @@ def report(result, picture_name):
         f'`measure_links` found them: {links["intra_bytes_per_s"] / 1e6:.0f} MB/s of a rank inside groups, '
         f'{links["inter_bytes_per_s"] / 1e6:.1f} MB/s between them; a call takes {links["intra_call_s"] * 1e3:.1f} ms inside, '
         f'{links["inter_call_s"] * 1e3:.1f} ms between, {links["world_call_s"] * 1e3:.1f} ms over all.', "",
-        *([f"![A step by strategy]({picture_name})", ""] if picture_name else []),
-        *table(("", *heads), rows), "", *comparisons(result), ""])
-
-
-def draw(result):
-    passes = result["passes"]
-    drawn, all_axes = picture.figure(860, 420, f'{result["ranks"]} ranks ({result["run"]["groups"]}), {result["run"]["rails"]} '
-                                     f'NICs a node of {result["run"]["rate"]} Mbit/s', columns=len(passes))
-    for axes, count in zip(all_axes, passes):
-        steps = {key.split(" ", 1)[1]: median(values) * 1e3 for key, values in result["seconds"].items()
-                 if key.startswith(f"{count} ")}
-        alone = steps.pop(COMPUTE) + steps.pop(UPDATE)
-        names = sorted(steps, key=steps.get)
-        draw_steps(axes, f"accumulation {count}", {name: steps[name] for name in names}, alone,
-                   ["#1f77b4" if name == HYBRID else "#d62728" for name in names])
-    return drawn
+        *pictures, *table(*rows_of(result)), "", *comparisons(result), ""])

@@ -4,8 +4,7 @@ import json
 import pathlib
 from statistics import median
 
-from measure import picture
-from measure.report import check, save, table
+from measure.report import check, picture_comment, save, table
 from measure.runner import JobFailed, must_run, say
 from measure.statistics import paired_ratio
 
@@ -15,8 +14,8 @@ KEYS = ("run", "seconds", "parameters", "ranks", "torch")
 JOB = pathlib.Path(__file__).with_name("torch_job.py")
 GLOO, FLAT, OWN = SYSTEMS = ("gloo", "multi_ring", "horing")
 WORDS = {GLOO: "gloo, all NICs", FLAT: "horing, flat rings (multi_ring)", OWN: "horing"}
-COLOURS = {GLOO: "#1f77b4", FLAT: "#ff9896", OWN: "#d62728"}
 MODES = {"ddp": "DDP", "fsdp": "FSDP2"}
+HEADS = ("training", "over", "step ms", "exposed ms")
 STEP, EXPOSED, OVER_GLOO = 1.1, 1.2, 1.5  # the least that horing should gain
 
 
@@ -54,20 +53,6 @@ def ratio_line(what, over, under, bound, at_least=True):
             f"{'least' if at_least else 'most'} {bound})")
 
 
-def draw_steps(axes, title, steps, alone, colours):
-    """A bar for each name in `steps`, in ms; `alone`: what of it goes on without the others."""
-    names = list(steps)
-    axes.barh(names, [alone] * len(names), color="#888888", height=0.7)
-    axes.barh(names, [max(step - alone, 0) for step in steps.values()], left=[alone] * len(names), height=0.7, color=colours)
-    for index, step in enumerate(steps.values()):
-        axes.annotate(f"{step:.0f} ms", (max(step, alone), index), xytext=(5, 0), textcoords="offset points", va="center")
-    axes.set_xlim(0, max(steps.values()) * 1.2)
-    axes.invert_yaxis()
-    axes.grid(visible=False, axis="y")
-    axes.set_title(title)
-    axes.set_xlabel("ms a step; grey: without communication")
-
-
 def measure(options):
     """Path of what was measured."""
     rails = options.groups.split("x")[1]
@@ -94,10 +79,21 @@ def comparisons(result):
     return lines
 
 
-def report(result, picture_name):
+def rows_of(result):
+    """Heads, and the rows."""
+    return HEADS, [(MODES[mode], WORDS[system], f'{median(result["seconds"][f"{mode} {system}"]) * 1e3:.0f}',
+                    f"{median(exposed(result, mode, system)) * 1e3:.0f}") for mode in MODES for system in SYSTEMS]
+
+
+def cluster_of(result):
+    return f'{result["ranks"]} ranks ({result["run"]["groups"]}), {result["run"]["rails"]} NICs a node of {result["run"]["rate"]} Mbit/s'
+
+
+def report(result):
     run = result["run"]
-    rows = [(MODES[mode], WORDS[system], f'{median(result["seconds"][f"{mode} {system}"]) * 1e3:.0f}',
-             f"{median(exposed(result, mode, system)) * 1e3:.0f}") for mode in MODES for system in SYSTEMS]
+    pictures = [picture_comment(f"{NAME}-{mode}.svg", f"bars of {NAME}.csv | over | step ms | exposed ms | where training = {words}",
+                                f"a step of {words}, {cluster_of(result)}; below: exposed communication")
+                for mode, words in MODES.items()]
     return "\n".join([
         "# DDP and FSDP2 over HO-Ring", "",
         f'Measured {run["date"]} with `tools/bench/gains --cases torch --groups {run["groups"]} --rail-rate {run["rate"]} --rounds '
@@ -105,19 +101,8 @@ def report(result, picture_name):
         f'{run["rails"]} NICs a node of {run["rate"]} Mbit/s, OMP_NUM_THREADS=1; torch {result["torch"]}. All systems in one '
         "job, in turns; medians, of the slowest rank. Exposed communication is what a step takes more than the same step "
         f'without communication ({median(result["seconds"]["none compute"]) * 1e3:.0f} ms).', "",
-        *([f"![Steps of DDP and FSDP2]({picture_name})", ""] if picture_name else []),
-        *table(("", "over", "step ms", "exposed ms"), rows), "",
+        *pictures, *table(*rows_of(result)), "",
         *comparisons(result), "",
         "What HO-Ring gives is flat rings against horing: one library, one transport, one Python. Against gloo there is more in "
         "the figure: its reduce-scatter is an all-reduce of a copy, which sends twice the bytes (FSDP2), and its rings take "
         "one NIC after the other.", ""])
-
-
-def draw(result):
-    drawn, all_axes = picture.figure(860, 260, f'{result["ranks"]} ranks ({result["run"]["groups"]}), {result["run"]["rails"]} '
-                                     f'NICs a node of {result["run"]["rate"]} Mbit/s', columns=2)
-    alone = median(result["seconds"]["none compute"]) * 1e3
-    for axes, (mode, words) in zip(all_axes, MODES.items()):
-        steps = {WORDS[system]: median(result["seconds"][f"{mode} {system}"]) * 1e3 for system in SYSTEMS}
-        draw_steps(axes, words, steps, alone, [COLOURS[system] for system in SYSTEMS])
-    return drawn

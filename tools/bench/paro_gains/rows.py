@@ -53,7 +53,7 @@ def written(folder, result, ratios=()) -> list[str]:
                                 f"a step of {title}; below: communication that nothing hides"),
                 picture_comment(f"{name}-memory.svg", f"points of {name}.csv | system | memory MB | samples/s | ours [A-Z]{{3}}",
                                 f"{title}; red: libparo")]
-    gains = of_gains(result, ratios)
+    gains = of_gains(result, ratios) if ratios else []
     if len({where for where, *_ in gains}) > 1:
         save_rows(folder / f"{name}-gains.csv", GAINS, gains)
         comments.append(picture_comment(f"{name}-gains.svg", f'lines of {name}-gains.csv | {" | ".join(GAINS)}',

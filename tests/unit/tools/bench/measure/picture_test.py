@@ -71,6 +71,9 @@ class RowsOfGains(unittest.TestCase):
         self.assertEqual(files["case.csv"][12], "system11,1110.0,1000.0,2000.0,57.7,500.0,200.0,100.0,100.0,100.0,"
                          "0.00,1.00,61.00")
 
+    def test_without_ratios_nothing_is_asked_of_the_planner(self):
+        self.assertEqual(len(self.written({**RESULT, "results": [{**rows(1)[0], "system": "zero3"}]})[0]), 2)
+
     def test_gains_over_computation_are_lines_where_it_takes_several_times(self):
         several = {**RESULT, "results": of_zero3(1, 3) + of_zero3(2, 2.5)}
         names, files = self.written(several, [("IIG", "zero3")])

@@ -12,8 +12,8 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "bench"))
@@ -27,6 +27,7 @@ from measure.runner import JobFailed, Progress, lacking, must_run, run_command  
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 ALGORITHMS = ("ring", "multi_ring", "ho_ring")
 NAMES = {"ring": "flat ring", "multi_ring": "multi-rail ring", "ho_ring": "HO-Ring"}
+ITERATIONS = 20  # timed for each size
 PICTURES = {False: "build/quickstart.svg", True: "build/ablation.svg"}  # by --ablation
 
 
@@ -39,12 +40,9 @@ def parse_options():
     add("--rails", default="4", help="[%(default)s]")
     add("--rail-rate", default="200mbit", help="[%(default)s]")
     add("--sizes", default="64K,256K,1M,4M", help="total bytes of an operation [%(default)s]")
-    add("--iterations", type=int, default=20,
-        help="operations timed per size; a fifth of it from 8 MiB on [%(default)s]")
     add("--ablation", action="store_true",
         help="instead: train a small model with each of the 14 strategies")
     add("--inner", action="store_true", help=argparse.SUPPRESS)
-    add("--scratch", help=argparse.SUPPRESS)
     add("--check-options", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     check(parser, options)
@@ -59,31 +57,6 @@ def check(parser, options):
         parse_sizes(options.sizes)
     except ValueError:
         parser.error(f"--sizes {options.sizes}: takes sizes with commas between, as 64K,1M,4M")
-    if options.iterations < 1:
-        parser.error(f"--iterations {options.iterations}: takes a whole number from 1")
-
-
-def running(pid):
-    try:
-        os.kill(int(pid), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def make_scratch(options):
-    """A folder for this run's files. It lies in the build directory, since a run that is killed
-    cannot remove it; the next run removes those of runs that are over."""
-    parent = pathlib.Path(options.build) / "demo"
-    parent.mkdir(exist_ok=True)
-    for stale in parent.iterdir():
-        if not running(stale.name):
-            shutil.rmtree(stale, ignore_errors=True)
-    folder = parent / str(os.getpid())
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 def measure(options, collective, algorithm, sizes, iterations):
@@ -111,8 +84,7 @@ def measure(options, collective, algorithm, sizes, iterations):
 def measure_all(options):
     sizes = parse_sizes(options.sizes)
     # Long operations need fewer repetitions: one job for them, one for the others.
-    parts = [([s for s in sizes if s < 8 * MIB], options.iterations),
-             ([s for s in sizes if s >= 8 * MIB], max(1, options.iterations // 5))]
+    parts = [([s for s in sizes if s < 8 * MIB], ITERATIONS), ([s for s in sizes if s >= 8 * MIB], ITERATIONS // 5)]
     work = [(c, a, some, n) for some, n in parts if some for c in COLLECTIVES for a in ALGORITHMS]
     progress = Progress(len(work))
     rows = []
@@ -175,18 +147,14 @@ def main():
     if options.check_options:
         return 0
     if options.inner:
-        try:
+        with tempfile.TemporaryDirectory(prefix="horing-demo-") as options.scratch:
             inner(options)
-        finally:
-            shutil.rmtree(options.scratch, ignore_errors=True)
         return 0
     if missing := lacking(options.build, ["horing", *(f"{collective}_perf" for collective in COLLECTIVES), "paro"]):
         sys.exit(f"demo.py: {missing}, with --build")
     command = [str(pathlib.Path(options.build) / "tools" / "horing"), "cluster", "-n",
                options.groups, "--rails", options.rails, "--rail-rate", options.rail_rate, "--",
                sys.executable, os.path.abspath(__file__), "--inner", *sys.argv[1:]]
-    # The launcher keeps this process's number, which is the scratch folder's name.
-    command += ["--scratch", str(make_scratch(options))]
     os.execv(command[0], command)
     return 1
 

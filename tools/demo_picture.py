@@ -14,6 +14,13 @@ def text(x, y, words, anchor="middle", size=12, extra=""):
             f"{escape(words)}</text>")
 
 
+def svg(width, height, parts):
+    """The text of a picture of these elements."""
+    head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+            'font-family="sans-serif" font-size="12">')
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>"]) + "\n"
+
+
 class LogAxis:
     """Maps low..high to first..last, by logarithm."""
 
@@ -64,10 +71,7 @@ def draw(title, panels, size_text):
     width = LEFT + len(panels) * (PANEL_WIDTH + GAP)
     height = TOP + PANEL_HEIGHT + BOTTOM
     middle = TOP + PANEL_HEIGHT / 2
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-             f'width="{width}" height="{height}" font-family="sans-serif" font-size="12">',
-             f'<rect width="{width}" height="{height}" fill="white"/>',
-             text(width / 2, 26, title, size=16),
+    parts = [text(width / 2, 26, title, size=16),
              text(18, middle, "time of one operation", extra=f'transform="rotate(-90 18 {middle})"')]
     for number, (name, lines) in enumerate(panels):
         parts += draw_panel(LEFT + number * (PANEL_WIDTH + GAP), name, lines, decades, size_text)
@@ -77,4 +81,4 @@ def draw(title, panels, size_text):
         parts.append(f'<line x1="{x - 70:.1f}" x2="{x - 40:.1f}" y1="{height - 18}" '
                      f'y2="{height - 18}" stroke="{colour}" stroke-width="3"/>')
         parts.append(text(x - 32, height - 14, name, "start", 13))
-    return "\n".join(parts) + "\n</svg>\n"
+    return svg(width, height, parts)

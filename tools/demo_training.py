@@ -56,10 +56,7 @@ def bars(trials, title):
     height = top + row * len(trials) + 60
     longest = max(sum(t[k] for _, keys, _ in PARTS for k in keys) for t in trials)
     text = demo_picture.text
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 90} {height}" '
-             f'width="{left + width + 90}" height="{height}" font-family="sans-serif" font-size="12">',
-             f'<rect width="100%" height="{height}" fill="white"/>',
-             text(left, 28, title, "start", 15)]
+    parts = [text(left, 28, title, "start", 15)]
     for index, trial in enumerate(trials):
         y, x = top + index * row, float(left)
         parts.append(text(left - 8, y + 15, trial["strategy"], "end"))
@@ -73,7 +70,7 @@ def bars(trials, title):
         x = left + index * 170
         parts.append(f'<rect x="{x}" y="{height - 36}" width="14" height="14" fill="{colour}"/>')
         parts.append(text(x + 20, height - 24, name, "start"))
-    return "\n".join(parts) + "\n</svg>\n"
+    return demo_picture.svg(left + width + 90, height, parts)
 
 
 def ablation(options):

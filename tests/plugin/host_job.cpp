@@ -79,7 +79,7 @@ void HostRank::say(const std::string& line) const {
 
 HostJob::HostJob(const HostJobOptions& options, const Body& body)
     : options_(options),
-      memory_(nccl_host::JobMemory::anonymous(
+      memory_(nccl_host::JobMemory::create(
           {options.shape, options.communicators, options.buffer_bytes, options.link_bytes})) {
   for (uint32_t rank = 0; rank < options.shape.world(); ++rank) {
     int ends[2];

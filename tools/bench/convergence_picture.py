@@ -9,7 +9,7 @@ ALONE, ONE_BY_ONE = "#bbbbbb", "#222222"
 FLOOR = 1e-8  # a difference of nothing is drawn here
 
 
-def draw(results: dict, shapes: list[str]) -> Any:
+def draw(results: dict, shapes: tuple[str, ...]) -> Any:
     """results: {kind: {"one rank": losses, "one by one": losses, (strategy, shape): losses, ..}}; the figure."""
     count = len({key[0] for runs in results.values() for key in runs if isinstance(key, tuple)})
     drawn, axes = picture.figure(

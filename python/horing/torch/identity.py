@@ -61,13 +61,7 @@ class Identity(Refused, dist.ProcessGroup):
         """
         return "horing"
 
-    def name(self) -> str:
-        """The backend's name.
-
-        Returns:
-            "horing".
-        """
-        return "horing"
+    name = _get_backend_name = getBackendName
 
     def rank(self) -> int:
         """This rank's number in the group.
@@ -88,31 +82,8 @@ class Identity(Refused, dist.ProcessGroup):
     getRank = rank
     getSize = size
 
-    @property
-    def group_name(self) -> Any:
-        """The name that torch has given the group, the same on all its ranks."""
-        return self._name
-
-    @property
-    def pg_name(self) -> str:
-        """The name that torch has given the group."""
-        return self._name
-
-    @property
-    def group_desc(self) -> str:
-        """What the group is for, as its maker said."""
-        return self._desc
-
-    def _set_group_name(self, name: str) -> None:
-        self._name = name
-        self._named()
-
-    def _set_group_desc(self, desc: str) -> None:
-        self._desc = desc
-        self._named()
-
     def getGroupName(self) -> str:
-        """The name that torch has given the group.
+        """The name that torch has given the group, the same on all its ranks.
 
         Returns:
             Empty until torch has set it.
@@ -125,10 +96,11 @@ class Identity(Refused, dist.ProcessGroup):
         Args:
             name: The same on all its ranks.
         """
-        self._set_group_name(name)
+        self._name = name
+        self._named()
 
     def getGroupDesc(self) -> str:
-        """What the group is for.
+        """What the group is for, as its maker said.
 
         Returns:
             "undefined" where nobody said.
@@ -141,7 +113,13 @@ class Identity(Refused, dist.ProcessGroup):
         Args:
             desc: A text that errors show.
         """
-        self._set_group_desc(desc)
+        self._desc = desc
+        self._named()
+
+    group_name = pg_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+    _set_group_name = setGroupName
+    _set_group_desc = setGroupDesc
 
     def get_group_store(self) -> c10d.Store:
         """The group's key-value store.
@@ -222,9 +200,6 @@ class Identity(Refused, dist.ProcessGroup):
         return self
 
     get_backend = _get_backend
-
-    def _get_backend_name(self) -> str:
-        return "horing"
 
     @property
     def _device_types(self) -> list[torch.device]:

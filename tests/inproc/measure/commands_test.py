@@ -56,13 +56,12 @@ class WithoutMatplotlib(unittest.TestCase):
             out = pathlib.Path(build, "out")
             for command in (
                 [TOOLS / "results", "--folder", build],
-                [BENCH / "gains", "--out", out, "--build", build],
                 [BENCH / "convergence", "--out", out, "--build", build],
             ):
                 answer = self.run_python(*command)
                 self.assertEqual((answer.returncode, answer.stdout), (2, ""), answer.stderr)
                 self.assertIn("apt-get install python3-matplotlib", answer.stderr)
-            answer = self.run_python(BENCH / "gains", "--out", out, "--build", build, "--no-pictures")
+            answer = self.run_python(BENCH / "gains", "--out", out, "--build", build)
             self.assertEqual(answer.returncode, 1, answer.stderr)
             self.assertIn("exit status 9:\nit measures", answer.stderr)
 

@@ -6,16 +6,16 @@ through `horing run` (one process per rank, torchrun's variables) or `horing nod
 MPI launchers use as their remote shell).
 """
 
+import json
 import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from comparison.model import COLLECTIVES
+from comparison.model import COLLECTIVES, OURS
 from measure.report import MIB
 
 OUTSIDE = "10.0.0.254"  # the launcher's address on the cluster's management network
-OURS = "HO-Ring"
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,15 @@ def ours(setup, algorithm):
     return Config(f"{OURS} {algorithm}", OURS, COLLECTIVES, command)
 
 
-def peer_arguments(collective, runs, json_file):
-    arguments = ["--json", json_file, "--budget", "1.5"]
-    for size, count in runs:
-        arguments += ["--run", f"{collective}:{size}:{count}"]
-    return arguments
+def peer_arguments(setup, collective, runs, json_file, interfaces=(), store="", algorithm=""):
+    """The one argument of a peer's program (peer.hpp): a file with all that it is told."""
+    path = os.path.join(setup.scratch, "arguments.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"json_file": json_file, "budget_seconds": 1.5, "interfaces": interfaces, "store": store,
+                   "algorithm": algorithm,
+                   "runs": [{"collective": collective, "size_bytes": size, "most_iterations": count}
+                            for size, count in runs]}, file)
+    return path
 
 
 def rail_subnets(scenario):
@@ -112,7 +116,7 @@ def open_mpi(setup, name, parameters, collectives=COLLECTIVES, **limits):
         hosts = [f"node{n}:{scenario.ranks_per_group}" for n in range(scenario.groups)]
         if scenario.groups > 1:
             argv += ["--host", ",".join(hosts)]
-        argv += [setup.peer("mpi_perf_openmpi"), *peer_arguments(collective, runs, json_file)]
+        argv += [setup.peer("mpi_perf_openmpi"), peer_arguments(setup, collective, runs, json_file)]
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return argv, root
 
@@ -175,7 +179,7 @@ def mpich_config(setup):
             argv += ["-localhost", OUTSIDE, "-hosts", ",".join(hosts)]
         for key, value in environment.items():
             argv += ["-genv", key, value]
-        argv += [setup.peer("mpi_perf_mpich"), *peer_arguments(collective, runs, json_file)]
+        argv += [setup.peer("mpi_perf_mpich"), peer_arguments(setup, collective, runs, json_file)]
         return argv, environment
 
     # It spins: with more ranks than cores an operation takes its turn in scheduler ticks.
@@ -188,12 +192,12 @@ def gloo(setup, name, algorithm, contexts, collectives, **limits):
     def command(scenario, collective, runs, json_file):
         count = contexts or max(scenario.rails, 1)
         rails = [f"rail{rail}" for rail in range(min(count, max(scenario.rails, 1)))]
-        interfaces = ",".join(rails) if scenario.groups > 1 else "lo"
+        interfaces = rails if scenario.groups > 1 else ["lo"]
         store = os.path.join(setup.scratch, "gloo-store")
         shutil.rmtree(store, ignore_errors=True)
         os.mkdir(store)
-        program = [setup.peer("gloo_perf"), "--algorithm", algorithm, "--interfaces", interfaces]
-        program += ["--store", store, *peer_arguments(collective, runs, json_file)]
+        arguments = peer_arguments(setup, collective, runs, json_file, interfaces, store, algorithm)
+        program = [setup.peer("gloo_perf"), arguments]
         return run_on_ranks(setup, scenario, program), {}
 
     return Config(name, "Gloo", collectives, command, **limits)

@@ -2,11 +2,9 @@
 // once from threads, since a Gloo context speaks over one interface. An operation has ended when
 // all shares have; operations run back to back.
 //
-// gloo_perf --json FILE --store DIR --interfaces rail0,rail1 --algorithm A --run C:BYTES:N ...
-//
 // Algorithms: ring (all three collectives; reduce_scatter has none of its own in Gloo and uses
 // halving_doubling), bcube and halving_doubling (all_reduce). RANK and WORLD_SIZE are taken from
-// the environment; DIR is an empty directory that all ranks see.
+// the environment.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
@@ -26,6 +24,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "bench/comparison/peer.hpp"
@@ -220,31 +219,29 @@ Result measure(const std::vector<ContextPtr>& contexts,
   return result;
 }
 
-int run_all(const Arguments& arguments) {
+void run_all(const Arguments& arguments) {
   const int rank = environment_number("RANK");
+  std::optional<ho::comparison::ResultFile> file;
+  if (rank == 0) {
+    file.emplace(arguments.json_file);
+  }
   const auto contexts = connect(arguments, rank, environment_number("WORLD_SIZE"));
-  std::vector<Result> results;
   for (const Run& run : arguments.runs) {
-    results.push_back(measure(contexts, arguments, run));
-    if (rank == 0 && !ho::comparison::write_json(arguments.json_file, results)) {
-      return EXIT_FAILURE;
+    const Result result = measure(contexts, arguments, run);
+    if (file) {
+      file->add(result);
     }
   }
   gloo::BarrierOptions barrier(contexts.front());
   gloo::barrier(barrier);
-  return EXIT_SUCCESS;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto arguments = ho::comparison::parse_arguments(argc, argv);
-  if (!arguments || arguments->interfaces.empty() || arguments->store.empty()) {
-    std::fprintf(stderr, "gloo_perf: --interfaces, --store, --json and --run are needed\n");
-    return 2;
-  }
   try {
-    return run_all(*arguments);
+    run_all(ho::comparison::read_arguments(argc, argv));
+    return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gloo_perf: %s\n", error.what());
     return EXIT_FAILURE;

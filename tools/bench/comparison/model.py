@@ -7,6 +7,7 @@ from measure import report
 from measure.report import MIB
 from measure.statistics import Spread
 
+OURS = "HO-Ring"
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 FEWEST_OPERATIONS = 20
 
@@ -105,7 +106,26 @@ class Record:
                 names.setdefault(s.config)
         return list(names)
 
+    def ours(self, scenario, collective, size):
+        return self.cell(scenario.name, f"{OURS} auto", collective, size)
+
+    def best_peer(self, scenario, collective, size):
+        """(name, cell) of the fastest peer at this size, or None."""
+        names = [name for name in self.configs(scenario.name, collective) if not name.startswith(OURS)]
+        cells = [(name, cell) for name in names if (cell := self.cell(scenario.name, name, collective, size))]
+        return min(cells, key=lambda pair: pair[1].median) if cells else None
+
     def limit(self, scenario):
         """Bytes per second of a node, median over the rounds, or None."""
         rates = [each["bytes_per_second"] for each in self.limits if each["scenario"] == scenario]
         return median(rates) if rates else None
+
+    def limit_us(self, scenario, collective, size):
+        """How long the links alone take, or None."""
+        limit = self.limit(scenario.name)
+        return scenario.boundary_bytes(collective, size) / limit * 1e6 if limit and scenario.groups > 1 else None
+
+    def share(self, scenario, name, collective, size):
+        """What a configuration uses of the limit, or None."""
+        cell, limit_us = self.cell(scenario.name, name, collective, size), self.limit_us(scenario, collective, size)
+        return limit_us / cell.median if cell and limit_us else None

@@ -1,19 +1,16 @@
 // Times MPI's collectives the way the perf programs time ours: operations back to back, total / n,
-// the slowest rank's counts. Built against whichever MPI is installed.
-//
-// mpi_perf --json FILE --run COLLECTIVE:BYTES:ITERATIONS ...
-//
-// ITERATIONS is the most that are timed; a slow configuration gets fewer (never below 20), as many
-// as fit the budget of seconds. Data are fp32 and the operation is the sum.
+// the slowest rank's counts. Built against whichever MPI is installed. A slow configuration gets
+// fewer operations than it is given (never below 20), as many as fit the budget of seconds. Data
+// are fp32 and the operation is the sum.
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
+#include <exception>
+#include <optional>
 #include <vector>
 
 #include "bench/comparison/peer.hpp"
@@ -116,25 +113,31 @@ class MpiBench {
   std::vector<int> counts_;
 };
 
-int run_all(const Arguments& arguments) {
+void run_all(const Arguments& arguments) {
   MpiBench bench;
-  std::vector<Result> results;
+  std::optional<ho::comparison::ResultFile> file;
+  if (bench.rank() == 0) {
+    file.emplace(arguments.json_file);
+  }
   for (const Run& run : arguments.runs) {
-    results.push_back(bench.measure(run, arguments));
-    // Written after each, so that a later failure keeps the earlier figures.
-    if (bench.rank() == 0 && !ho::comparison::write_json(arguments.json_file, results)) {
-      return EXIT_FAILURE;
+    const Result result = bench.measure(run, arguments);
+    if (file) {
+      file->add(result);
     }
   }
-  return EXIT_SUCCESS;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  const auto arguments = ho::comparison::parse_arguments(argc, argv);
-  const int status = arguments ? run_all(*arguments) : 2;
+  int status = EXIT_SUCCESS;
+  try {
+    run_all(ho::comparison::read_arguments(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "mpi_perf: %s\n", error.what());
+    status = EXIT_FAILURE;
+  }
   MPI_Finalize();
   return status;
 }

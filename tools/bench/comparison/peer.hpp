@@ -1,18 +1,24 @@
-// What the peers' benchmark programs share: their command line, how many operations they time, and
-// the JSON they write. Header only, since each is built by another compiler wrapper.
+// What the peers' benchmark programs share: their arguments, how many operations they time, and the
+// JSON they write. Header only, since each is built by another compiler wrapper.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <optional>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace ho::comparison {
 
 enum class Collective : uint8_t { kAllGather, kReduceScatter, kAllReduce };
+NLOHMANN_JSON_SERIALIZE_ENUM(Collective,
+                             {{Collective::kAllGather, "all_gather"},
+                              {Collective::kReduceScatter, "reduce_scatter"},
+                              {Collective::kAllReduce, "all_reduce"}})
 
 inline constexpr int kProbes = 3;        // operations that show how long one takes
 inline constexpr int kWarmup = 3;        // and those right before the timed ones
@@ -23,6 +29,7 @@ struct Run {
   uint64_t size_bytes = 0;  // total: what every rank receives (all_gather), sends, or both
   int most_iterations = kFewestTimed;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Run, collective, size_bytes, most_iterations)
 
 struct Result {
   Run run;
@@ -39,17 +46,17 @@ struct Arguments {
   std::string store;                    // gloo_perf: an empty directory that all ranks see
   std::string algorithm;                // gloo_perf: ring, bcube or halving_doubling
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
+    Arguments, json_file, budget_seconds, runs, interfaces, store, algorithm)
 
-inline const char* to_string(Collective collective) {
-  switch (collective) {
-    case Collective::kAllGather:
-      return "all_gather";
-    case Collective::kReduceScatter:
-      return "reduce_scatter";
-    case Collective::kAllReduce:
-      return "all_reduce";
+// The one argument is a file with them, as tools/bench/comparison/configs.py writes it. Throws.
+inline Arguments read_arguments(int argc, char** argv) {
+  std::ifstream file(argc == 2 ? argv[1] : "");
+  if (!file.is_open()) {
+    throw std::runtime_error(
+        "takes a file with its arguments as JSON; tools/bench/compare starts it");
   }
-  return "?";
+  return nlohmann::json::parse(file).get<Arguments>();
 }
 
 // fp32 elements: per rank for all_gather and reduce_scatter, in all for all_reduce.
@@ -60,107 +67,40 @@ inline uint64_t count_for(const Run& run, uint64_t world_size) {
 
 inline int choose_iterations(const Run& run, const Arguments& arguments, double seconds_each) {
   const double fit = seconds_each > 0.0 ? arguments.budget_seconds / seconds_each : 1e9;
-  if (fit >= run.most_iterations) {
-    return run.most_iterations;
-  }
-  return fit > kFewestTimed ? static_cast<int>(fit) : kFewestTimed;
+  return fit >= run.most_iterations ? std::max(run.most_iterations, kFewestTimed)
+                                    : std::max(static_cast<int>(fit), kFewestTimed);
 }
 
-inline std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
+// Of rank 0. A fresh one: what another has put there, a link say, is not written to.
+class ResultFile {
+ public:
+  explicit ResultFile(const std::string& path)
+      : file_(std::fopen(path.c_str(), "wx"), &std::fclose) {
+    if (file_ == nullptr) {
+      throw std::runtime_error("cannot write " + path + "; name a file that is not there yet");
     }
   }
-  return parts;
-}
-
-// "all_gather:65536:40"
-inline std::optional<Run> parse_run(const std::string& text) {
-  const auto parts = split(text, ':');
-  if (parts.size() != 3) {
-    return std::nullopt;
-  }
-  for (const auto collective :
-       {Collective::kAllGather, Collective::kReduceScatter, Collective::kAllReduce}) {
-    if (parts[0] == to_string(collective)) {
-      const int iterations = std::atoi(parts[2].c_str());
-      return Run{collective,
-                 std::strtoull(parts[1].c_str(), nullptr, 10),
-                 iterations > kFewestTimed ? iterations : kFewestTimed};
+  // Adds one, so that a later failure keeps those before. The keys of nccl-tests and of our perf
+  // programs, those that tools/bench/comparison reads.
+  void add(const Result& result) {
+    const bool gathers = result.run.collective == Collective::kAllGather;
+    content_["results"].push_back(
+        {{"collective", result.run.collective},
+         {"size", result.run.size_bytes},
+         {"type", "float"},
+         {"redop", gathers ? "none" : "sum"},
+         {"out_of_place", {{"time", result.time_us}, {"nwrong", result.wrong}}},
+         {"in_place", nullptr},
+         {"actual_iterations", result.iterations}});
+    std::rewind(file_.get());  // what follows is longer
+    if (std::fputs(content_.dump().c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0) {
+      throw std::runtime_error("the results could not be written");
     }
   }
-  return std::nullopt;
-}
 
-inline bool take_argument(const std::string& name, const std::string& value, Arguments& out) {
-  if (name == "--json") {
-    out.json_file = value;
-  } else if (name == "--budget") {
-    out.budget_seconds = std::strtod(value.c_str(), nullptr);
-  } else if (name == "--interfaces") {
-    out.interfaces = split(value, ',');
-  } else if (name == "--store") {
-    out.store = value;
-  } else if (name == "--algorithm") {
-    out.algorithm = value;
-  } else if (name == "--run") {
-    const auto run = parse_run(value);
-    if (!run) {
-      return false;
-    }
-    out.runs.push_back(*run);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-inline std::optional<Arguments> parse_arguments(int argc, char** argv) {
-  Arguments arguments;
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 >= argc || !take_argument(argv[i], argv[i + 1], arguments)) {
-      std::fprintf(stderr,
-                   "%s: cannot use '%s'; options: --json FILE --run COLLECTIVE:BYTES:ITERATIONS "
-                   "[--budget SECONDS] [--interfaces A,B --store DIR --algorithm NAME]\n",
-                   argv[0],
-                   argv[i]);
-      return std::nullopt;
-    }
-  }
-  return arguments;
-}
-
-// The keys of nccl-tests and of our perf programs, those that tools/bench/comparison reads.
-inline bool write_json(const std::string& file, const std::vector<Result>& results) {
-  // A fresh one: what another has put there, a link say, is not written to.
-  std::FILE* const out = std::fopen(file.c_str(), "wx");
-  if (out == nullptr) {
-    std::fprintf(
-        stderr, "cannot write %s; give --json a file that is not there yet\n", file.c_str());
-    return false;
-  }
-  std::fprintf(out, "{\"results\": [");
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Result& result = results[i];
-    std::fprintf(
-        out,
-        "%s\n  {\"collective\": \"%s\", \"size\": %llu, \"type\": \"float\", \"redop\": "
-        "\"%s\", \"out_of_place\": {\"time\": %.3f, \"nwrong\": %llu}, \"in_place\": null, "
-        "\"actual_iterations\": %d}",
-        i == 0 ? "" : ",",
-        to_string(result.run.collective),
-        static_cast<unsigned long long>(result.run.size_bytes),
-        result.run.collective == Collective::kAllGather ? "none" : "sum",
-        result.time_us,
-        static_cast<unsigned long long>(result.wrong),
-        result.iterations);
-  }
-  std::fprintf(out, "\n]}\n");
-  return std::fclose(out) == 0;
-}
+ private:
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  nlohmann::json content_;
+};
 
 }  // namespace ho::comparison

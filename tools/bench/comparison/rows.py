@@ -3,9 +3,8 @@
 import csv
 import os
 
-from comparison import targets
-from comparison.configs import OURS
-from measure.report import bytes_text
+from comparison.model import OURS
+from measure.report import bytes_text, save_rows
 from measure.statistics import Spread
 
 SUMMARY = (
@@ -41,21 +40,16 @@ def ms(microseconds):
 def cells(record, scenario, collective, size, name):
     """Time and share of the limit of a configuration, empty where there is none."""
     cell = record.cell(scenario.name, name, collective, size)
-    share = targets.share(record, scenario, cell, collective, size)
+    share = record.share(scenario, name, collective, size)
     return (ms(cell.median) if cell else "", "" if share is None or size < 1024 else f"{share:.3f}")
-
-
-def limit_us(record, scenario, collective, size):
-    limit = record.limit(scenario.name)
-    return scenario.boundary_bytes(collective, size) / limit * 1e6 if limit and scenario.groups > 1 else None
 
 
 def summary(record, scenario, collective, size):
     """A row without the first four columns, or None where ours was not measured."""
-    ours: Spread | None = targets.ours(record, scenario, collective, size)
+    ours: Spread | None = record.ours(scenario, collective, size)
     if ours is None:
         return None
-    limit, best = limit_us(record, scenario, collective, size), targets.best_peer(record, scenario, collective, size)
+    limit, best = record.limit_us(scenario, collective, size), record.best_peer(scenario, collective, size)
     others = [cells(record, scenario, collective, size, f"{OURS} {name}")[0] for name in ("ring", "multi_ring")]
     return (
         bytes_text(size),
@@ -74,7 +68,7 @@ def libraries(record, scenario, collective, size):
     for name in record.configs(scenario.name, collective):
         time, share = cells(record, scenario, collective, size, name)
         rows += [(bytes_text(size), NAMES.get(name, name), time, share)] if time else []
-    limit = limit_us(record, scenario, collective, size)
+    limit = record.limit_us(scenario, collective, size)
     return ([(bytes_text(size), LIMIT, ms(limit), "1")] if rows and limit and size >= LIMIT_FROM else []) + rows
 
 
@@ -93,5 +87,4 @@ def write(record, scenarios, prefix, run):
         if os.path.exists(path):
             with open(path, encoding="utf-8", newline="") as file:
                 kept = [row for row in list(csv.reader(file))[1:] if row[0] != run]
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([head, *kept, *rows])
+        save_rows(path, head, [*kept, *rows])

@@ -9,7 +9,7 @@ import os
 import time
 
 from comparison import configs as configurations
-from comparison.model import Sample, most_operations
+from comparison.model import OURS, Sample, most_operations
 from measure.report import MIB
 from measure.runner import Job, Progress, run_job, say
 
@@ -41,19 +41,8 @@ class Runner:
         seconds = mine.median * most_operations(size) / 1e6
         if seconds > self.options.slow_seconds and round_number >= 2:
             return True
-        if config.library == configurations.OURS:
-            return False
-        best = self.best_peer_us(collective, size)
-        return best is not None and mine.median > self.options.prune * best
-
-    def best_peer_us(self, collective, size):
-        cells = [
-            self.record.cell(self.scenario.name, name, collective, size)
-            for name in self.record.configs(self.scenario.name, collective)
-            if not name.startswith(configurations.OURS)
-        ]
-        times = [cell.median for cell in cells if cell is not None]
-        return min(times) if times else None
+        best = self.record.best_peer(self.scenario, collective, size)
+        return config.library != OURS and best is not None and mine.median > self.options.prune * best[1].median
 
     # Running ----------------------------------------------------------------------------------
 

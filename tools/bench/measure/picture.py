@@ -1,18 +1,13 @@
 """Pictures as SVG by matplotlib, the same bytes for the same figures. Nothing is imported before something is drawn."""
 
 import importlib.util
-import io
 import itertools
 import math
-import pathlib
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 PACKAGE = "python3-matplotlib"
-TIP = "tip: "
 DPI = 72  # of SVG in matplotlib: a pixel is a point
-COLOURS = ("#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#e2703a", "#17806d")
 # From a point: to the right, the left, above, below, then between.
 DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 POINT, NEAR, FARTHEST = 5, 7, 240  # pixels: half a point's width, a label's distance from it, the most of that
@@ -42,15 +37,7 @@ def figure(width: float, height: float, title: str = "", rows: int = 1, columns:
 
 
 def save(drawn: Any, path: object) -> None:
-    """Elements with a tip() as their gid show it under the mouse."""
-    text = io.StringIO()
-    drawn.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    pathlib.Path(path).write_text(re.sub(f'<g id="{TIP}([^"]*)">', r"<g><title>\1</title>", text.getvalue()),
-                                  encoding="utf-8")
-
-
-def tip(words: str) -> str:
-    return TIP + words
+    drawn.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
 
 
 def legend_beside(axes: Any, **options: Any) -> None:

@@ -1,5 +1,6 @@
 """Sizes and times as text, tables, files of measurements."""
 
+import csv
 import json
 import os
 import pathlib
@@ -75,6 +76,17 @@ def load(path: object, keys: Sequence[str], command: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise SystemExit(
             f"{command}: {path} is not what {command} has measured ({error}): remove it, or measure anew") from error
+
+
+def save_rows(path: object, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """As CSV, from which tools/results makes tables and pictures."""
+    with open(path, "w", encoding="utf-8", newline="") as file:  # type: ignore[arg-type]
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+
+
+def picture_comment(name: str, what: str, title: str) -> str:
+    """What shows a picture on a page of Markdown, and has `tools/results --folder` draw it; `what`: as its --help says."""
+    return f"![{title}]({name})\n\n<!-- picture {name} | {what} | title {title} -->\n"
 
 
 def save(path: object, content: Any) -> None:

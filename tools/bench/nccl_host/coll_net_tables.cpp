@@ -89,9 +89,6 @@ class CollNetOf final : public TableOf<Version, CollNetTable> {
                                   to.memory,
                                   request);
   }
-  Result iflush(void* group, void* data, int size, void* memory, void** request) override {
-    return table_->iflush(group, data, size, memory, request);
-  }
   Result close_group(void* group) override { return table_->closeColl(group); }
 
  private:

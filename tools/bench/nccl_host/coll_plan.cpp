@@ -37,10 +37,6 @@ uint32_t chosen_channels(uint64_t total, const JobShape& shape, const CollSettin
   return static_cast<uint32_t>(std::clamp<uint64_t>(useful, 1, settings.channels));
 }
 
-uint64_t divided_up(uint64_t a, uint64_t b) {
-  return (a + b - 1) / b;
-}
-
 }  // namespace
 
 bool is_chain(Collective kind, const JobShape& shape) {

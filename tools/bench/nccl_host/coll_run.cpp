@@ -9,6 +9,24 @@
 
 namespace ho::nccl_host {
 
+nccl_abi::Result RailEnd::start(const Work& work,
+                                const CollNetTable::Buffer& from,
+                                const CollNetTable::Buffer& to,
+                                const CollNetTable::Window& window,
+                                void** request) const {
+  const CollNetTable::Reduction reduction{static_cast<int>(work.dtype), static_cast<int>(work.op)};
+  switch (work.kind) {
+    case Collective::kAllReduce:
+      return table->iallreduce(
+          group, from, to, window.bytes / size_bytes(work.dtype), reduction, request);
+    case Collective::kAllGather:
+      return table->iallgather(group, from, to, window, request);
+    case Collective::kReduceScatter:
+      return table->ireducescatter(group, from, to, window, reduction, request);
+  }
+  return nccl_abi::Result::kInternalError;
+}
+
 CollRun::CollRun(const CollPlan& plan, const RailEnd& rail, CommMemory& memory, bool poison)
     : plan_(plan),
       rail_(rail),
@@ -29,30 +47,15 @@ void CollRun::reduce_local(std::byte* to, uint64_t offset, uint64_t bytes) {
   }
 }
 
-// Reduce-scatter: the node's share of a window, block by block.
-void CollRun::fill_window(std::byte* to, const Bytes& chunk) {
+template <typename Move>
+void CollRun::each_block(const Bytes& chunk, const Move& move) const {
   const uint64_t block = plan_.block_bytes();
   for (uint64_t done = 0; done < chunk.count;) {
     const uint64_t position = chunk.offset + done;
     const auto node = static_cast<uint32_t>(position / block);
     const uint64_t bytes = std::min(chunk.count - done, block - position % block);
     const uint32_t rank = memory_.shape().rank_of(node, memory_.local());
-    reduce_local(to + done, rank * block + position % block, bytes);
-    done += bytes;
-  }
-}
-
-// All-gather: a window's blocks go to all ranks of the node.
-void CollRun::spread_window(const std::byte* from, const Bytes& chunk) {
-  const uint64_t block = plan_.block_bytes();
-  for (uint64_t done = 0; done < chunk.count;) {
-    const uint64_t position = chunk.offset + done;
-    const auto node = static_cast<uint32_t>(position / block);
-    const uint64_t bytes = std::min(chunk.count - done, block - position % block);
-    const uint64_t to = memory_.shape().rank_of(node, memory_.local()) * block + position % block;
-    for (uint32_t local = 0; local < memory_.shape().ranks_per_node; ++local) {
-      std::memcpy(memory_.recv_buffer(local).data() + to, from + done, bytes);
-    }
+    move(done, rank * block + position % block, bytes);
     done += bytes;
   }
 }
@@ -86,7 +89,9 @@ void CollRun::fill(uint64_t step, uint32_t channel) {
       return;
     }
     case Collective::kReduceScatter:
-      fill_window(to, chunk);
+      each_block(chunk, [&](uint64_t done, uint64_t offset, uint64_t bytes) {
+        reduce_local(to + done, offset, bytes);
+      });
       return;
   }
 }
@@ -105,7 +110,11 @@ void CollRun::drain(uint64_t step, uint32_t channel) {
       }
       break;
     case Collective::kAllGather:
-      spread_window(from, chunk);
+      each_block(chunk, [&](uint64_t done, uint64_t offset, uint64_t bytes) {
+        for (uint32_t local = 0; local < memory_.shape().ranks_per_node; ++local) {
+          std::memcpy(memory_.recv_buffer(local).data() + offset, from + done, bytes);
+        }
+      });
       break;
     case Collective::kReduceScatter: {
       const Bytes own = plan_.own(step, channel);
@@ -177,25 +186,16 @@ CollNetTable::Buffer CollRun::buffer(Side side, uint64_t step, uint32_t group) c
 }
 
 nccl_abi::Result CollRun::call(uint64_t step, uint32_t group, void** request) {
-  const Work& work = plan_.work();
   const CollNetTable::Buffer from = buffer(Side::kSend, step, group);
   const CollNetTable::Buffer to = buffer(Side::kReceive, step, group);
-  const CollNetTable::Reduction reduction{static_cast<int>(work.dtype), static_cast<int>(work.op)};
-  const Bytes window = plan_.window(step, group);
-  const CollNetTable::Window blocks{plan_.block_bytes(), window.offset, window.count};
-  switch (work.kind) {
-    case Collective::kAllReduce: {
-      const uint64_t bytes =
-          (plan_.group_end(group) - plan_.group_begin(group)) * plan_.chunk_bytes();
-      return rail_.table->iallreduce(
-          rail_.group, from, to, bytes / size_bytes(work.dtype), reduction, request);
-    }
-    case Collective::kAllGather:
-      return rail_.table->iallgather(rail_.group, from, to, blocks, request);
-    case Collective::kReduceScatter:
-      return rail_.table->ireducescatter(rail_.group, from, to, blocks, reduction, request);
+  if (plan_.work().kind == Collective::kAllReduce) {
+    const uint64_t bytes =
+        (plan_.group_end(group) - plan_.group_begin(group)) * plan_.chunk_bytes();
+    return rail_.start(plan_.work(), from, to, {.bytes = bytes}, request);
   }
-  return nccl_abi::Result::kInternalError;
+  const Bytes window = plan_.window(step, group);
+  return rail_.start(
+      plan_.work(), from, to, {plan_.block_bytes(), window.offset, window.count}, request);
 }
 
 // false: the plugin returns "again".

@@ -29,6 +29,13 @@ struct RailEnd {
   // reduce-scatter receives into the other.
   void* user_send = nullptr;
   void* user_recv = nullptr;
+
+  // Makes the table's call for the work: all-reduces of window.bytes, others of that window.
+  [[nodiscard]] nccl_abi::Result start(const Work& work,
+                                       const CollNetTable::Buffer& from,
+                                       const CollNetTable::Buffer& to,
+                                       const CollNetTable::Window& window,
+                                       void** request) const;
 };
 
 class CollRun {
@@ -60,8 +67,10 @@ class CollRun {
   void fill(uint64_t step, uint32_t channel);
   void drain(uint64_t step, uint32_t channel);
   void reduce_local(std::byte* to, uint64_t offset, uint64_t bytes);
-  void fill_window(std::byte* to, const Bytes& chunk);
-  void spread_window(const std::byte* from, const Bytes& chunk);
+  // Calls move(done, offset, bytes) for each part of a chunk that lies in one rank's block: how far
+  // it is into the chunk, into all ranks' blocks, and how long.
+  template <typename Move>
+  void each_block(const Bytes& chunk, const Move& move) const;
   // Proxy.
   [[nodiscard]] bool may_post(uint64_t step, uint32_t group) const;
   [[nodiscard]] bool post(uint64_t step, uint32_t group);

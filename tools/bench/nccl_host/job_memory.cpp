@@ -1,7 +1,6 @@
 #include "bench/nccl_host/job_memory.hpp"
 
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -33,6 +32,17 @@ size_t header_bytes() {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
+SharedMemory must(Result<SharedMemory> memory) {
+  if (!memory.ok()) {
+    throw HostError(memory.status().message());
+  }
+  return std::move(memory).value();
+}
+
+size_t bytes_of_job(const JobLayout& layout) {
+  return layout.communicators * CommMemory::bytes_for(layout);
+}
+
 constexpr std::chrono::seconds kRendezvousTime{30};
 
 sockaddr_un unix_address(const std::string& path) {
@@ -57,30 +67,11 @@ void await_input(const Fd& fd, const std::string& path) {
 
 }  // namespace
 
-JobMemory::JobMemory(const JobLayout& layout, Fd fd) : layout_(layout), fd_(std::move(fd)) {
-  const size_t bytes = layout.communicators * CommMemory::bytes_for(layout);
+JobMemory JobMemory::create(const JobLayout& layout) {
   if (layout.shape.world() > CommMemory::kMaxRanks) {
     throw HostError("at most " + std::to_string(CommMemory::kMaxRanks) + " ranks");
   }
-  const int flags = MAP_SHARED | MAP_NORESERVE | (fd_.valid() ? 0 : MAP_ANONYMOUS);
-  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd_.get(), 0);
-  if (base == MAP_FAILED) {
-    fail_with("mmap of the job's " + std::to_string(bytes) + " bytes");
-  }
-  mapping_ = Mapping({{static_cast<std::byte*>(base), bytes}});
-}
-
-JobMemory JobMemory::anonymous(const JobLayout& layout) {
-  return {layout, Fd()};
-}
-
-JobMemory JobMemory::create(const JobLayout& layout) {
-  Fd fd(::memfd_create("horing plugin job", MFD_CLOEXEC));
-  const size_t bytes = layout.communicators * CommMemory::bytes_for(layout);
-  if (!fd.valid() || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    fail_with("memfd_create of " + std::to_string(bytes) + " bytes");
-  }
-  return {layout, std::move(fd)};
+  return {layout, must(SharedMemory::create("horing plugin job", bytes_of_job(layout)))};
 }
 
 Fd JobMemory::listen_at(const std::string& path) {
@@ -95,7 +86,7 @@ Fd JobMemory::listen_at(const std::string& path) {
 
 void JobMemory::hand_out(const Fd& listener, const std::string& path, uint32_t to_ranks) {
   const std::array<std::byte, 1> handshake{};
-  const std::array<int, 1> fds{fd_.get()};
+  const std::array<int, 1> fds{memory_.fd()};
   for (uint32_t i = 0; i < to_ranks; ++i) {
     await_input(listener, path);
     const Fd visitor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -120,11 +111,12 @@ JobMemory JobMemory::join(const std::string& path, const JobLayout& layout) {
   if (!received.ok() || received->fds.size() != 1) {
     throw HostError("rank 0 did not hand out the job's memory at " + path);
   }
-  return {layout, std::move(received->fds.front())};
+  return {layout,
+          must(SharedMemory::attach(std::move(received->fds.front()), bytes_of_job(layout)))};
 }
 
 CommMemory JobMemory::comm(uint32_t index, uint32_t rank, std::chrono::milliseconds timeout) {
-  return {layout_, mapping_->bytes.data() + index * CommMemory::bytes_for(layout_), rank, timeout};
+  return {layout_, memory_.bytes().data() + index * CommMemory::bytes_for(layout_), rank, timeout};
 }
 
 CommMemory::CommMemory(const JobLayout& layout,

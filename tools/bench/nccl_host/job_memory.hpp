@@ -12,10 +12,11 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "os/fd.hpp"
-#include "os/mapping.hpp"
+#include "os/shared_memory.hpp"
 
 namespace ho::nccl_host {
 
@@ -43,10 +44,9 @@ class CommMemory;
 
 class JobMemory {
  public:
-  // For processes that are forked from this one.
-  [[nodiscard]] static JobMemory anonymous(const JobLayout& layout);
-  // For processes that were started separately: one creates it, listens at a path that all reach
-  // (nodes have no other memory in common), and gives it to those that connect there.
+  // Processes that are forked from this one have it too. Where they were started separately, one
+  // creates it, listens at a path that all reach (nodes have no other memory in common), and gives
+  // it to those that connect there.
   [[nodiscard]] static JobMemory create(const JobLayout& layout);
   [[nodiscard]] static Fd listen_at(const std::string& path);
   void hand_out(const Fd& listener, const std::string& path, uint32_t to_ranks);
@@ -57,11 +57,11 @@ class JobMemory {
   [[nodiscard]] CommMemory comm(uint32_t index, uint32_t rank, std::chrono::milliseconds timeout);
 
  private:
-  JobMemory(const JobLayout& layout, Fd fd);
+  JobMemory(const JobLayout& layout, SharedMemory memory)
+      : layout_(layout), memory_(std::move(memory)) {}
 
   JobLayout layout_;
-  Fd fd_;
-  Mapping mapping_;
+  SharedMemory memory_;
 };
 
 // A counter that each rank that arrives raises.

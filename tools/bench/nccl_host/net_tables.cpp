@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 
 #include "bench/nccl_host/properties.hpp"
 
@@ -63,52 +64,30 @@ class NetOf final : public TableOf<Version, NetTable> {
     }
   }
   Result irecv(void* receiver, const Receives& receives, void** request) override {
-    const auto count = static_cast<size_t>(receives.count);
-    if (count > kMaxGrouped) {
+    const auto wanted = std::span(receives.bytes, static_cast<size_t>(receives.count));
+    if (wanted.size() > kMaxGrouped || (kVersion == 8 && !std::ranges::all_of(wanted, fits_int))) {
       return Result::kInvalidArgument;
     }
-    if constexpr (kVersion == 8) {
-      std::array<int, kMaxGrouped> sizes{};
-      for (size_t i = 0; i < count; ++i) {
-        if (!fits_int(receives.bytes[i])) {
-          return Result::kInvalidArgument;
-        }
-        sizes.at(i) = static_cast<int>(receives.bytes[i]);
-      }
+    using Size = std::conditional_t<kVersion == 8, int, size_t>;
+    std::array<Size, kMaxGrouped> sizes{};
+    std::ranges::transform(
+        wanted, sizes.begin(), [](size_t bytes) { return static_cast<Size>(bytes); });
+    const auto call = [&](auto... profiles) {
       return table_->irecv(receiver,
                            receives.count,
                            receives.data,
                            sizes.data(),
                            receives.tags,
                            receives.memories,
+                           profiles...,
                            request);
+    };
+    if constexpr (kVersion >= 10) {
+      std::array<void*, kMaxGrouped> profiles{};
+      return call(profiles.data());
     } else {
-      std::array<size_t, kMaxGrouped> sizes{};
-      std::copy_n(receives.bytes, count, sizes.begin());
-      if constexpr (kVersion == 9) {
-        return table_->irecv(receiver,
-                             receives.count,
-                             receives.data,
-                             sizes.data(),
-                             receives.tags,
-                             receives.memories,
-                             request);
-      } else {
-        std::array<void*, kMaxGrouped> profiles{};
-        return table_->irecv(receiver,
-                             receives.count,
-                             receives.data,
-                             sizes.data(),
-                             receives.tags,
-                             receives.memories,
-                             profiles.data(),
-                             request);
-      }
+      return call();
     }
-  }
-  Result iflush(void* receiver, int count, void** data, int* sizes, void** memories, void** request)
-      override {
-    return table_->iflush(receiver, count, data, sizes, memories, request);
   }
   Result close_send(void* sender) override { return table_->closeSend(sender); }
   Result close_recv(void* receiver) override { return table_->closeRecv(receiver); }

@@ -73,6 +73,17 @@ void* open_first(const Release& release, std::string& tried) {
   return nullptr;
 }
 
+// That both have; or nullptr.
+template <typename Table>
+std::unique_ptr<Table> newest_table(void* library, const Release& release, PluginKind kind) {
+  for (const int version : nccl_abi::versions(release, kind)) {
+    if (void* const symbol = ::dlsym(library, nccl_abi::symbol(kind, version).c_str())) {
+      return Table::of(version, symbol);
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 PluginLibrary::PluginLibrary(std::string_view release) {
@@ -87,23 +98,11 @@ PluginLibrary::PluginLibrary(std::string_view release) {
 void PluginLibrary::find_tables(void* library, std::string_view release) {
   const Release& row = release_of(release);
   type_count_ = row.data_types;
-  for (const int version : nccl_abi::versions(row, PluginKind::kNet)) {
-    void* const symbol = ::dlsym(library, nccl_abi::symbol(PluginKind::kNet, version).c_str());
-    if (symbol != nullptr) {
-      net_ = NetTable::of(version, symbol);
-      break;
-    }
-  }
+  net_ = newest_table<NetTable>(library, row, PluginKind::kNet);
   if (net_ == nullptr) {
     throw HostError("NCCL " + std::string(release) + " finds no net table in the library");
   }
-  for (const int version : nccl_abi::versions(row, PluginKind::kCollNet)) {
-    void* const symbol = ::dlsym(library, nccl_abi::symbol(PluginKind::kCollNet, version).c_str());
-    if (symbol != nullptr) {
-      coll_net_ = CollNetTable::of(version, symbol);
-      break;
-    }
-  }
+  coll_net_ = newest_table<CollNetTable>(library, row, PluginKind::kCollNet);
 }
 
 // NCCL keys NICs by name and takes collnet's properties for them: both must give the same.

@@ -15,9 +15,7 @@ template <typename Properties>
 DeviceProperties properties_of(const Properties& from) {
   DeviceProperties to;
   to.name = from.name == nullptr ? "" : from.name;
-  to.pci_path = from.pciPath == nullptr ? "" : from.pciPath;
   to.guid = from.guid;
-  to.memory_kinds = from.ptrSupport;
   to.speed_mbps = from.speed;
   to.port = from.port;
   to.max_comms = from.maxComms;

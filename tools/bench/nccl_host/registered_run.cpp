@@ -25,33 +25,14 @@ uint64_t RegisteredRun::own_begin(const Bytes& part) const {
 }
 
 nccl_abi::Result RegisteredRun::call(const Bytes& part, void** request) {
-  std::byte* const send = memory_.send_buffer(0).data();
-  std::byte* const recv = memory_.recv_buffer(0).data();
-  const auto from = [&](uint64_t offset) {
-    return CollNetTable::Buffer{rail_.user_send, send + offset};
-  };
-  const auto to = [&](uint64_t offset) {
-    return CollNetTable::Buffer{rail_.user_recv, recv + offset};
-  };
-  const CollNetTable::Reduction reduction{static_cast<int>(work_.dtype),
-                                          static_cast<int>(work_.op)};
-  const CollNetTable::Window window{work_.part_bytes(), part.offset, part.count};
-  switch (work_.kind) {
-    case Collective::kAllReduce:
-      return rail_.table->iallreduce(rail_.group,
-                                     from(part.offset),
-                                     to(part.offset),
-                                     part.count / size_bytes(work_.dtype),
-                                     reduction,
-                                     request);
-    case Collective::kAllGather:
-      return rail_.table->iallgather(
-          rail_.group, from(own_begin(part)), to(part.offset), window, request);
-    case Collective::kReduceScatter:
-      return rail_.table->ireducescatter(
-          rail_.group, from(part.offset), to(own_begin(part)), window, reduction, request);
-  }
-  return nccl_abi::Result::kInternalError;
+  const uint64_t own = own_begin(part);
+  const uint64_t sent = work_.kind == Collective::kAllGather ? own : part.offset;
+  const uint64_t received = work_.kind == Collective::kReduceScatter ? own : part.offset;
+  return rail_.start(work_,
+                     {rail_.user_send, memory_.send_buffer(0).data() + sent},
+                     {rail_.user_recv, memory_.recv_buffer(0).data() + received},
+                     {work_.part_bytes(), part.offset, part.count},
+                     request);
 }
 
 void RegisteredRun::wait_for(void* request) {

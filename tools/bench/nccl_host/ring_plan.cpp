@@ -5,13 +5,6 @@
 #include "bench/nccl_host/error.hpp"
 
 namespace ho::nccl_host {
-namespace {
-
-uint64_t divided_up(uint64_t a, uint64_t b) {
-  return (a + b - 1) / b;
-}
-
-}  // namespace
 
 std::vector<uint32_t> ring_order(const JobShape& shape, uint32_t channel) {
   std::vector<uint32_t> order;

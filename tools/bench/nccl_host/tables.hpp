@@ -13,9 +13,7 @@ namespace ho::nccl_host {
 
 struct DeviceProperties {
   std::string name;
-  std::string pci_path;
   uint64_t guid = 0;
-  int memory_kinds = 0;
   int speed_mbps = 0;
   int port = 0;
   int max_comms = 0;
@@ -69,8 +67,6 @@ class NetTable : public PluginTable {
     void** memories = nullptr;
   };
   virtual Result irecv(void* receiver, const Receives& receives, void** request) = 0;
-  virtual Result iflush(
-      void* receiver, int count, void** data, int* sizes, void** memories, void** request) = 0;
   virtual Result close_send(void* sender) = 0;
   virtual Result close_recv(void* receiver) = 0;
 };
@@ -108,7 +104,6 @@ class CollNetTable : public PluginTable {
                                 const Window& window,
                                 const Reduction& reduction,
                                 void** request) = 0;
-  virtual Result iflush(void* group, void* data, int size, void* memory, void** request) = 0;
   virtual Result close_group(void* group) = 0;
 };
 

@@ -39,6 +39,10 @@ struct Work {
 [[nodiscard]] Work work_of_bytes(
     Collective kind, DType dtype, ReduceOp op, uint64_t total, uint32_t world);
 
+[[nodiscard]] constexpr uint64_t divided_up(uint64_t a, uint64_t b) {
+  return (a + b - 1) / b;
+}
+
 inline constexpr std::byte kPoison{0xa5};  // where nothing has been written
 
 // Of one of a rank's threads, on which something of this collective must happen in time.

@@ -83,7 +83,7 @@ std::string order_text(const std::vector<Outcome>& some) {
   std::vector<double> measured;
   std::vector<double> predicted;
   for (const Outcome& outcome : some) {
-    const bool ours = !outcome.system.is_baseline();
+    const bool ours = !outcome.system.is_baseline;
     if (ours && outcome.predicted_step_s() > 0) {
       measured.push_back(outcome.times().step);
       predicted.push_back(outcome.predicted_step_s());
@@ -121,7 +121,7 @@ nlohmann::json json_of(const Outcome& outcome) {
   nlohmann::json json{
       {"system", outcome.system.name},
       {"strategy", letters(outcome.system.strategy)},
-      {"baseline", outcome.system.is_baseline()},
+      {"baseline", outcome.system.is_baseline},
       {"world_algorithm", to_string(outcome.system.world)},
       {"compute_factor", outcome.compute_factor},
       {"step_s", times.step},

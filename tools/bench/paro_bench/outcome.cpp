@@ -26,7 +26,7 @@ const Outcome* recommended_within(std::span<const Outcome> outcomes, const Outco
   for (size_t i = 0; i < outcomes.size(); ++i) {
     const Outcome& outcome = outcomes[i];
     figures.push_back(outcome.planned.value_or(StrategyFigures{}));
-    if (!outcome.system.is_baseline() && outcome.system.world == WorldAlgorithm::kHoRing &&
+    if (!outcome.system.is_baseline && outcome.system.world == WorldAlgorithm::kHoRing &&
         outcome.planned && outcome.compute_factor == baseline.compute_factor &&
         outcome.last().memory.predicted.total() <= baseline.last().memory.predicted.total()) {
       fitting.push_back(i);
@@ -110,7 +110,7 @@ std::optional<double> kendall_tau_b(std::span<const double> a,
 std::vector<Comparison> comparisons(std::span<const Outcome> outcomes, double compute_factor) {
   std::vector<Comparison> all;
   for (const Outcome& outcome : outcomes) {
-    if (outcome.system.is_baseline() && outcome.compute_factor == compute_factor) {
+    if (outcome.system.is_baseline && outcome.compute_factor == compute_factor) {
       if (const Outcome* ours = recommended_within(outcomes, outcome); ours != nullptr) {
         all.push_back({&outcome, ours});
       }

@@ -5,8 +5,6 @@
 namespace paro::bench {
 namespace {
 
-using enum Scope;
-
 constexpr std::string_view kRingSuffix = "/ring";
 
 ho::Status unknown(std::string_view name, const std::string& why) {
@@ -45,7 +43,7 @@ ho::Result<std::vector<System>> named(std::string_view name) {
   std::vector<System> all;
   if (name == "ours" || name == "all") {
     for (const Strategy& strategy : all_strategies()) {
-      all.push_back({letters(strategy), "", strategy});
+      all.push_back({letters(strategy), strategy});
     }
   }
   if (name == "baselines" || name == "all") {
@@ -66,39 +64,15 @@ ho::Result<std::vector<System>> named(std::string_view name) {
 }  // namespace
 
 const std::vector<System>& baselines() {
-  constexpr auto kRings = WorldAlgorithm::kMultiRing;
-  static const std::vector<System> all{
-      {"ddp",
-       "gradients summed over all ranks, once per step (no_sync before)",
-       {kReplicated, kReplicated, kReplicated},
-       kRings},
-      {"zero1",
-       "optimizer split over all ranks, gradients once per step",
-       {kReplicated, kReplicated, kWorld},
-       kRings},
-      {"zero2",
-       "gradients and optimizer split over all ranks, reduced every micro-batch",
-       {kReplicated, kWorld, kWorld},
-       kRings},
-      {"zero3",
-       "all split over all ranks (FSDP too), gathered twice and reduced every micro-batch",
-       {kWorld, kWorld, kWorld},
-       kRings},
-      {"mics",
-       "all split inside groups, between groups once per step",
-       {kGroup, kGroup, kGroup},
-       kRings},
-      {"hsdp",
-       "all split inside groups, between groups every micro-batch (FSDP's hybrid shard)",
-       {kGroup, kGroup, kGroup},
-       kRings,
-       true},
-      {"hpz",
-       "parameters split inside groups, the rest over all ranks, reduced every micro-batch "
-       "(ZeRO++'s hpZ gathers the forward pass over all ranks too: this is faster than it)",
-       {kGroup, kWorld, kWorld},
-       kRings},
-  };
+  static const std::vector<System> all = [] {
+    std::vector<System> made;
+    for (const char* const name : {"ddp", "zero1", "zero2", "zero3", "mics", "hsdp", "hpz"}) {
+      // libparo knows by these names how the states are split.
+      made.push_back({name, *parse_strategy(name), WorldAlgorithm::kMultiRing, true});
+      made.back().syncs_each_micro_batch = made.back().name == "hsdp";
+    }
+    return made;
+  }();
   return all;
 }
 

@@ -13,14 +13,12 @@ namespace paro::bench {
 
 struct System {
   std::string name;  // "IIG", "IIG/ring", "zero3"
-  std::string what;  // what a baseline does, one line; empty for libparo's own
   Strategy strategy;
   WorldAlgorithm world = WorldAlgorithm::kHoRing;
+  bool is_baseline = false;  // what each does: docs/reference/measuring.md
   // Gradients go to the optimizer's scope after every micro-batch, not once per step. libparo does
   // that as steps of one micro-batch each, so such a system updates as often too.
   bool syncs_each_micro_batch = false;
-
-  [[nodiscard]] bool is_baseline() const { return !what.empty(); }
 };
 
 // Names with commas between: strategies by letters ("IIG": with HO-Ring; "IIG/ring": its

@@ -1,14 +1,11 @@
 """PaRO on FSDP2: every strategy beside FSDP2's hybrid sharding, and what the planner says of them: one job, in turns."""
-import datetime
 import json
 import pathlib
 from statistics import median
 
-from measure import picture
-from measure.report import check, save, table
-from measure.runner import must_run, say
-from measure.statistics import paired_ratio
-from paro_gains.torch_case import lacking  # noqa: F401
+from measure.report import check, picture_comment, table
+from measure.runner import must_run
+from paro_gains.torch_case import cluster_of, kept, ratio_line, run_in_turns
 
 NAME = "fsdp"
 WHAT = "every strategy of paro.torch on FSDP2 over horing; needs --torch-python"
@@ -38,20 +35,10 @@ def predicted(options, result, passes):
 
 def measure(options):
     """Path of what was measured."""
-    tools = pathlib.Path(options.build) / "tools"
-    nodes, size = options.groups.split("x")
     rails = options.rails.split(",")[0]
-    command = [str(tools / "horing"), "run", "--quiet", "--rank0-raw", "-n", options.groups, "--rails", rails, "--rail-rate",
-               f"{options.rail_rate}mbit", "--timeout", "3000", "--", options.torch_python, str(JOB), "--rounds",
-               str(options.rounds), "--group-size", size]
-    say(f"$ {' '.join(command)}")
-    output = must_run(command, environment={"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"})
-    result = json.loads(output.strip().splitlines()[-1])
-    path = pathlib.Path(options.out) / f"{NAME}.json"
-    save(path, {"run": {"groups": options.groups, "nodes": nodes, "rails": rails, "rate": options.rail_rate,
-                        "rounds": options.rounds, "date": str(datetime.date.today())},
-                "predicted": {str(passes): predicted(options, result, passes) for passes in result["passes"]}, **result})
-    return path
+    result = run_in_turns(options, JOB, rails, "--group-size", options.groups.split("x")[1])
+    plans = {str(passes): predicted(options, result, passes) for passes in result["passes"]}
+    return kept(options, NAME, rails, {"predicted": plans, **result})
 
 
 def tau_b(first, second):
@@ -75,12 +62,7 @@ def comparisons(result):
     bounds = (("GGG / IIG, accumulation 4", "4 GGG", "4 IIG", 3.0, True), ("GGG / IIG, accumulation 1", "1 GGG", "1 IIG", 1.2, True),
               ("IIG / III, accumulation 4", "4 IIG", "4 III", 1.02, False),
               ("FSDP2's hybrid sharding / IIG, accumulation 4", f"4 {HYBRID}", "4 IIG", 1.2, True))
-    lines = []
-    for what, over, under, bound, at_least in bounds:
-        ratio = paired_ratio(seconds[over], seconds[under])
-        good = ratio.median >= bound if at_least else ratio.median <= bound
-        lines.append(f"- {check(good)} {what}: {ratio.median:.2f} ({ratio.interval.low:.2f} to {ratio.interval.high:.2f}; at "
-                     f"{'least' if at_least else 'most'} {bound})")
+    lines = [ratio_line(what, seconds[over], seconds[under], bound, at_least) for what, over, under, bound, at_least in bounds]
     for passes, plan in result["predicted"].items():
         measured = {name: median(seconds[f"{passes} {name}"]) for name in plan if f"{passes} {name}" in seconds}
         off = {name: plan[name] / measured[name] - 1 for name in measured}
@@ -93,8 +75,9 @@ def comparisons(result):
     return lines
 
 
-def report(result, picture_name):
-    run, seconds = result["run"], result["seconds"]
+def rows_of(result):
+    """Heads, and the rows."""
+    seconds = result["seconds"]
     names = [name for name in result["predicted"]["4"] if f"4 {name}" in seconds]
     rows = [(name, *(f'{median(seconds[f"{passes} {name}"]) * 1e3:.0f}' if kind == "measured"
                      else f'{result["predicted"][str(passes)].get(name, float("nan")) * 1e3:.0f}'
@@ -102,6 +85,14 @@ def report(result, picture_name):
             for name in [*names, HYBRID]]
     rows = [tuple("-" if cell == "nan" else cell for cell in row) for row in rows]
     heads = [f"accumulation {passes}: {kind} ms" for passes in result["passes"] for kind in ("measured", "planner")]
+    return ("system", *heads), rows
+
+
+def report(result):
+    run, seconds = result["run"], result["seconds"]
+    pictures = [picture_comment(f"{NAME}-{passes}.svg", f"bars of {NAME}.csv | system | accumulation {passes}: measured ms | sorted"
+                                f" | ours [A-Z]{{3}}", f"a step, accumulation {passes}, {cluster_of(result)}; red: paro.torch")
+                for passes in result["passes"]]
     links = result["links"]
     compute = ", ".join(f'{median(seconds[f"{passes} {COMPUTE}"]) * 1e3:.0f} ms at accumulation {passes}' for passes in result["passes"])
     update = median(value for passes in result["passes"] for value in seconds[f"{passes} {UPDATE}"])
@@ -116,27 +107,4 @@ def report(result, picture_name):
         f'`measure_links` found them: {links["intra_bytes_per_s"] / 1e6:.0f} MB/s of a rank inside groups, '
         f'{links["inter_bytes_per_s"] / 1e6:.1f} MB/s between them; a call takes {links["intra_call_s"] * 1e3:.1f} ms inside, '
         f'{links["inter_call_s"] * 1e3:.1f} ms between, {links["world_call_s"] * 1e3:.1f} ms over all.', "",
-        *([f"![A step by strategy]({picture_name})", ""] if picture_name else []),
-        *table(("", *heads), rows), "", *comparisons(result), ""])
-
-
-def draw(result):
-    passes = result["passes"]
-    drawn, all_axes = picture.figure(860, 420, f'{result["ranks"]} ranks ({result["run"]["groups"]}), {result["run"]["rails"]} '
-                                     f'NICs a node of {result["run"]["rate"]} Mbit/s', columns=len(passes))
-    for axes, count in zip(all_axes, passes):
-        steps = {key.split(" ", 1)[1]: median(values) * 1e3 for key, values in result["seconds"].items()
-                 if key.startswith(f"{count} ")}
-        alone = steps.pop(COMPUTE) + steps.pop(UPDATE)
-        names = sorted(steps, key=steps.get)
-        axes.barh(names, [alone] * len(names), color="#888888", height=0.7)
-        axes.barh(names, [max(steps[name] - alone, 0) for name in names], left=[alone] * len(names), height=0.7,
-                  color=["#1f77b4" if name == HYBRID else "#d62728" for name in names])
-        for index, name in enumerate(names):
-            axes.annotate(f"{steps[name]:.0f}", (steps[name], index), xytext=(4, 0), textcoords="offset points", va="center")
-        axes.set_xlim(0, max(steps.values()) * 1.15)
-        axes.invert_yaxis()
-        axes.grid(visible=False, axis="y")
-        axes.set_title(f"accumulation {count}")
-        axes.set_xlabel("ms a step; grey: without communication")
-    return drawn
+        *pictures, *table(*rows_of(result)), "", *comparisons(result), ""])

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
-from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch_job import VOCABULARY, Gpt
+from torch_job import LAYERS, Gpt, in_turns, loss_of, tokens_of_this_rank
 
 import horing.torch  # noqa: F401
 import paro.torch
 import paro.torch.planning
 
+PASSES, CONTEXT = (1, 4), 8  # PASSES: micro-batches of a step
 COMPUTE, UPDATE = "compute", "update"  # the passes and the optimizer's step of FSDP2 around each rank's own model
 HYBRID = "hybrid"  # FSDP2 on two dimensions: it all-reduces in every micro-batch
 
 
-def loss_of(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
-
-
-def step_of(system: str, passes: int, make: Callable[[], Gpt], mesh: DeviceMesh, tokens: torch.Tensor) -> Callable[[], None]:
-    model = make()
+def step_of(system: str, passes: int, mesh: DeviceMesh, tokens: torch.Tensor) -> Callable[[], None]:
+    model = Gpt(CONTEXT)
     if system in (HYBRID, COMPUTE, UPDATE):
         own = init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("ranks", "own"))["own"]
         how = {"mesh": mesh} if system == HYBRID else {"mesh": own, "reshard_after_forward": False}
@@ -68,39 +62,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--group-size", type=int, required=True)
-    parser.add_argument("--passes", type=int, nargs="+", default=[1, 4], help="micro-batches of a step")
-    parser.add_argument("--width", type=int, default=192)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--context", type=int, default=8)
     options = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("horing")
     mesh = paro.torch.init_mesh("cpu", options.group_size)
-    generator = torch.Generator().manual_seed(dist.get_rank())
-    tokens = torch.randint(VOCABULARY, (1, options.context + 1), generator=generator)
-
-    def make() -> Gpt:
-        return Gpt(options.width, options.layers, options.context)
-
+    tokens = tokens_of_this_rank(CONTEXT)
     systems = [COMPUTE, UPDATE, HYBRID, *paro.torch.STRATEGIES]
-    steps = {f"{passes} {system}": step_of(system, passes, make, mesh, tokens)
-             for passes in options.passes for system in systems}
+    steps = {f"{passes} {system}": step_of(system, passes, mesh, tokens) for passes in PASSES for system in systems}
     links = paro.torch.measure_links(mesh)
-    seconds: dict[str, list[float]] = {key: [] for key in steps}
-    for turn in range(-1, options.rounds):  # the first round makes connections and is not counted
-        for key, step in steps.items():
-            dist.barrier()
-            started = time.monotonic()
-            step()
-            spent = torch.tensor([time.monotonic() - started])
-            dist.all_reduce(spent, dist.ReduceOp.MAX)
-            if turn >= 0:
-                seconds[key].append(spent.item())
+    seconds = in_turns(steps, options.rounds)
     if dist.get_rank() == 0:
-        parameters = sum(each.numel() for each in make().parameters())
-        print(json.dumps({"parameters": parameters, "layers": options.layers + 1, "ranks": dist.get_world_size(), "links": asdict(links),
+        parameters = sum(each.numel() for each in Gpt(CONTEXT).parameters())
+        print(json.dumps({"parameters": parameters, "layers": LAYERS + 1, "ranks": dist.get_world_size(), "links": asdict(links),
                           "plan_request": paro.torch.planning.request_of(links, "cpu"),
-                          "passes": options.passes, "torch": torch.__version__, "seconds": seconds}))
+                          "passes": PASSES, "torch": torch.__version__, "seconds": seconds}))
     dist.barrier()
     dist.destroy_process_group()
 

@@ -3,7 +3,6 @@
 The baselines are the strategies that those systems have, with flat rings between all ranks, one for every NIC: ddp and zero1
 reduce gradients once per step, zero2 and zero3 in every micro-batch.
 """
-import dataclasses
 import datetime
 import json
 import os
@@ -23,27 +22,21 @@ RATIOS = (("IIG", "zero3"), ("NII", "zero2"), ("III", "zero3"), ("GGG", "zero3")
 GPT = {"layers": 4, "width": 96, "context": 64, "batch": 2, "accumulation": 4}
 STEPS = 3  # the first of them is not counted: it also makes connections
 PARTS = ("step", "compute", "exposed", "update", "hooks")
+GROUPS, RANKS, RAILS, RATE = "2x2", 4, 2, 20  # a NIC for every rank of a node, Mbit/s of a rail
+FILE = f"{NAME}-{RAILS}.json"
 
 
-@dataclasses.dataclass(frozen=True)
-class Cluster:
-    tools: pathlib.Path
-    groups: str
-    rails: int
-    rate: int  # Mbit/s
-
-    def run(self, system, folder):
-        """One training; the lines of its log of steps and those with losses."""
-        name, strategy, baseline = system
-        log, losses = folder / f"{name}-steps.jsonl", folder / f"{name}-losses.jsonl"
-        log.unlink(missing_ok=True)
-        sizes = [word for key, value in GPT.items() for word in (f"--{key}", str(value))]
-        command = [str(self.tools / "horing"), "run", "--quiet", "--rank0-raw", "-n", self.groups, "--rails",
-                   str(self.rails), "--rail-rate", f"{self.rate}mbit", "--timeout", "3000", "--",
-                   str(self.tools / "train_gpt"), "--strategy", strategy, "--steps", str(STEPS), *sizes,
-                   "--json", str(losses), "--algorithm", "multi_ring" if baseline else "ho_ring"]
-        must_run(command, environment={"PARO_STEP_LOG": str(log)})
-        return [[json.loads(line) for line in path.read_text().splitlines()] for path in (log, losses)]
+def train(tools, system, folder):
+    """One training; the lines of its log of steps and those with losses."""
+    name, strategy, baseline = system
+    log, losses = folder / f"{name}-steps.jsonl", folder / f"{name}-losses.jsonl"
+    log.unlink(missing_ok=True)
+    sizes = [word for key, value in GPT.items() for word in (f"--{key}", str(value))]
+    command = [str(tools / "horing"), "run", "--quiet", "--rank0-raw", "-n", GROUPS, "--rails", str(RAILS), "--rail-rate",
+               f"{RATE}mbit", "--timeout", "3000", "--", str(tools / "train_gpt"), "--strategy", strategy, "--steps",
+               str(STEPS), *sizes, "--json", str(losses), "--algorithm", "multi_ring" if baseline else "ho_ring"]
+    must_run(command, environment={"PARO_STEP_LOG": str(log)})
+    return [[json.loads(line) for line in path.read_text().splitlines()] for path in (log, losses)]
 
 
 def row_of(system, runs):
@@ -64,29 +57,23 @@ def row_of(system, runs):
             "loss": runs[-1][1][-1]["loss"]}
 
 
-def measure(cluster, rounds, folder):
-    """A round is every system once, so that other work of the machine affects all of them equally."""
-    if not os.access(cluster.tools / "train_gpt", os.X_OK):
-        print(f"\n{NAME}: left out, {cluster.tools}/train_gpt is not built (libtorch-dev, -Dtorch=enabled)")
-        return None
-    nodes, ranks = (int(number) for number in cluster.groups.split("x"))
-    result = path_of(cluster, folder)
-    print(f"\n{WHAT}: {cluster.groups}, {cluster.rails} NICs a node of {cluster.rate} Mbit/s, {GPT}", flush=True)
+def measure(tools, rounds, folder):
+    """Writes FILE, and whether it could. A round is every system once, so that other work of the machine affects all of them equally."""
+    if not os.access(tools / "train_gpt", os.X_OK):
+        print(f"\n{NAME}: left out, {tools}/train_gpt is not built (libtorch-dev, -Dtorch=enabled)")
+        return False
+    print(f"\n{WHAT}: {GROUPS}, {RAILS} NICs a node of {RATE} Mbit/s, {GPT}", flush=True)
     runs = {system: [] for system in SYSTEMS}
     progress = Progress(rounds * len(SYSTEMS))
     for turn in range(rounds):
         for system in SYSTEMS:
             with progress.step(f"round {turn + 1}, {system[0]}"):
-                runs[system].append(cluster.run(system, folder))
-    save(result, {
-        "run": {"name": result.stem, "groups": cluster.groups, "rails": cluster.rails, "rate": cluster.rate,
+                runs[system].append(train(tools, system, folder))
+    save(folder / FILE, {
+        "run": {"name": pathlib.Path(FILE).stem, "groups": GROUPS, "rails": RAILS, "rate": RATE,
                 "date": str(datetime.date.today())},
         "config": {"model": "GPT " + ", ".join(f"{key} {value}" for key, value in GPT.items()),
-                   "ranks": nodes * ranks, "micro_batch": GPT["batch"], "accumulation": GPT["accumulation"],
+                   "ranks": RANKS, "micro_batch": GPT["batch"], "accumulation": GPT["accumulation"],
                    "sequence": GPT["context"], "dtype": "float32", "rounds": rounds, "steps": STEPS - 1},
         "results": [row_of(system, runs[system]) for system in SYSTEMS]})
-    return result
-
-
-def path_of(cluster, folder):
-    return folder / f"{NAME}-{cluster.rails}.json"
+    return True

@@ -4,7 +4,8 @@ import os
 from measure.report import check
 from measure.report import table as table_lines
 from paro_gains import gpt
-from paro_gains.picture import at_factor, step_of
+from paro_gains.cases import published_regime
+from paro_gains.rows import SYSTEMS, at_factor, of_system, step_of
 
 WITHIN_PLAN = 0.15
 NO_SLOWER = 0.98
@@ -22,9 +23,7 @@ def ms(seconds):
 
 def baseline_capture(result):
     config = result["config"]
-    rows = [(row["system"], ms(row["step_s"]), ms(min(row["steps_s"])), ms(max(row["steps_s"])),
-             ms(row["exposed_s"]), f'{row["inter_bytes"] / 1e6:.1f}', f'{row["memory_bytes"] / 1e6:.2f}')
-            for row in at_factor(result) if row["baseline"]]
+    rows = [of_system(config, row) for row in at_factor(result) if row["baseline"]]
     return (f'{config["ranks"]} ranks ({result["groups"]}), {result["rails"]} NICs a node of {result["rate"]} '
             f'Mbit/s; measured inside {config["intra_bytes_per_s"] / 1e6:.0f} MB/s a rank, between '
             f'{config["inter_bytes_per_s"] / 1e6:.1f} MB/s a NIC: '
@@ -33,7 +32,7 @@ def baseline_capture(result):
             f'is modelled times {config["time_scale"]:.3g}; {config["accumulation"]} micro-batches of '
             f'{config["micro_batch"]} x {config["sequence"]} tokens, {config["dtype"]}; computation '
             f'{ms(config["compute_s"])} ms a step.\n\n' +
-            table(("baseline", "step ms", "least", "most", "exposed ms", "MB between", "memory MB"), rows))
+            table(SYSTEMS, rows))
 
 
 def transition_plan(result):
@@ -79,7 +78,9 @@ def gain_split(case, result):
                      f"{slow / ring:.2f}" if ring else "-", f"{ring / fast:.2f}" if ring else "-",
                      theirs if theirs else "-"))
     return ("Times as fast, what of it the scopes alone give (the same strategy with flat rings), and what "
-            "HO-Ring gives on top. *Published* is the authors' figure on their cluster, not ours.\n\n" +
+            "HO-Ring gives on top. *Published* is the authors' figure on their cluster, not ours, where computation takes "
+            f"{published_regime(result['config']['trained'] / result['config']['parameters']):.3g} times ZeRO-3's "
+            "communication.\n\n" +
             table(("ratio", "measured", "scopes", "HO-Ring", "published"), rows))
 
 
@@ -134,23 +135,18 @@ def scaling_text(scaling):
             f"\n\n- {check(efficiency >= SCALES)} IIG at least {SCALES}\n")
 
 
-def learned_text(result, names):
+def learned_text(result, pictures):
     """Of the case gpt."""
     rows = at_factor(result)
-    table_rows = [(row["system"], ms(row["step_s"]), ms(min(row["steps_s"])), ms(max(row["steps_s"])),
-                   ms(row["compute_s"]), ms(row["exposed_s"]), f'{row["intra_bytes"] / 1e6:.2f}',
-                   f'{row["inter_bytes"] / 1e6:.2f}', f'{row["memory_bytes"] / 1e6:.2f}', f'{row["loss"]:.5f}')
-                  for row in rows]
+    table_rows = [(*of_system(result["config"], row), f'{row["loss"]:.5f}') for row in rows]
     ratios = [(f"{ours} / {baseline}", f"{step_of(rows, baseline) / step_of(rows, ours):.2f}")
               for ours, baseline in gpt.RATIOS]
     losses = [row["loss"] for row in rows]
     spread = max(losses) - min(losses)
     return (f'\n## {gpt.WHAT}\n\n{result["config"]["model"]}; {result["groups"]} ranks, {result["rails"]} NICs a '
             f'node of {result["rate"]} Mbit/s, {result["date"]}, medians of {result["config"]["rounds"]} rounds of '
-            f'{result["config"]["steps"]} steps. Bytes and memory are rank 0\'s.\n\n' +
-            "".join(f"![{name}]({name})\n\n" for name in names) +
-            table(("system", "step ms", "least", "most", "compute ms", "exposed ms", "MB inside", "MB between",
-                   "memory MB", "loss"), table_rows) + "\n\n" + table(("ratio", "times as fast"), ratios) +
+            f'{result["config"]["steps"]} steps. Bytes and memory are rank 0\'s; idle is what is left of a step.\n\n' +
+            "\n".join(pictures) + "\n" + table((*SYSTEMS, "loss"), table_rows) + "\n\n" + table(("ratio", "times as fast"), ratios) +
             f"\n\n- {check(spread <= SAME_LOSS)} the same loss after {gpt.STEPS} steps, to {SAME_LOSS:g}: "
             f"{spread:.1e}\n")
 
@@ -161,9 +157,7 @@ def text(runs, scaling, learned, pictures):
              f"waited for{', but for train_gpt' if learned else ''}.\n"]
     for case, result in runs:
         parts.append(f'## {case.what}, {result["rails"]} NICs a node\n\n{result["date"]}:\n\n    {result["command"]}\n')
-        for name in pictures.get(result["name"], []):
-            parts.append(f"![{name}]({name})\n")
-        parts += ["### Baseline\n", baseline_capture(result), "\n### Transition plan\n", transition_plan(result),
+        parts += [*pictures[result["name"]], "### Baseline\n", baseline_capture(result), "\n### Transition plan\n", transition_plan(result),
                   "\n### Sources of the gains\n", gain_split(case, result), "\n### Validation checklist\n",
                   validation(result), "\n### Acceptance criteria\n", acceptance(case, result), ""]
     return ("\n".join(parts) + scaling_text(scaling) +

@@ -4,8 +4,7 @@ import json
 import pathlib
 from statistics import median
 
-from measure import picture
-from measure.report import check, save, table
+from measure.report import check, picture_comment, save, table
 from measure.runner import JobFailed, must_run, say
 from measure.statistics import paired_ratio
 
@@ -15,8 +14,8 @@ KEYS = ("run", "seconds", "parameters", "ranks", "torch")
 JOB = pathlib.Path(__file__).with_name("torch_job.py")
 GLOO, FLAT, OWN = SYSTEMS = ("gloo", "multi_ring", "horing")
 WORDS = {GLOO: "gloo, all NICs", FLAT: "horing, flat rings (multi_ring)", OWN: "horing"}
-COLOURS = {GLOO: "#1f77b4", FLAT: "#ff9896", OWN: "#d62728"}
 MODES = {"ddp": "DDP", "fsdp": "FSDP2"}
+HEADS = ("training", "over", "step ms", "exposed ms")
 STEP, EXPOSED, OVER_GLOO = 1.1, 1.2, 1.5  # the least that horing should gain
 
 
@@ -29,20 +28,35 @@ def lacking(python):
     return ""
 
 
-def measure(options):
-    """Path of what was measured."""
-    tools = pathlib.Path(options.build) / "tools"
-    rails = options.groups.split("x")[1]
-    command = [str(tools / "horing"), "run", "--quiet", "--rank0-raw", "-n", options.groups, "--rails", rails, "--rail-rate",
-               f"{options.rail_rate}mbit", "--timeout", "3000", "--", options.torch_python, str(JOB), "--rounds",
-               str(options.rounds)]
+def run_in_turns(options, job, rails, *arguments):
+    """What rank 0 of a job printed that has a cluster of its own."""
+    command = [str(pathlib.Path(options.build) / "tools" / "horing"), "run", "--quiet", "--rank0-raw", "-n", options.groups, "--rails",
+               rails, "--rail-rate", f"{options.rail_rate}mbit", "--timeout", "3000", "--", options.torch_python, str(job),
+               "--rounds", str(options.rounds), *arguments]
     say(f"$ {' '.join(command)}")
     output = must_run(command, environment={"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"})
-    result = json.loads(output.strip().splitlines()[-1])
-    path = pathlib.Path(options.out) / f"{NAME}.json"
+    return json.loads(output.strip().splitlines()[-1])
+
+
+def kept(options, name, rails, result):
+    """Path of what was measured, with what was run."""
+    path = pathlib.Path(options.out) / f"{name}.json"
     save(path, {"run": {"groups": options.groups, "rails": rails, "rate": options.rail_rate, "rounds": options.rounds,
                         "date": str(datetime.date.today())}, **result})
     return path
+
+
+def ratio_line(what, over, under, bound, at_least=True):
+    ratio = paired_ratio(over, under)
+    good = ratio.median >= bound if at_least else ratio.median <= bound
+    return (f"- {check(good)} {what}: {ratio.median:.2f} ({ratio.interval.low:.2f} to {ratio.interval.high:.2f}; at "
+            f"{'least' if at_least else 'most'} {bound})")
+
+
+def measure(options):
+    """Path of what was measured."""
+    rails = options.groups.split("x")[1]
+    return kept(options, NAME, rails, run_in_turns(options, JOB, rails))
 
 
 def exposed(result, mode, system):
@@ -52,7 +66,7 @@ def exposed(result, mode, system):
 
 
 def comparisons(result):
-    """(line, whether it is met) of every bound."""
+    """A line for each bound."""
     lines = []
     for mode, words in MODES.items():
         steps = {system: result["seconds"][f"{mode} {system}"] for system in SYSTEMS}
@@ -61,16 +75,25 @@ def comparisons(result):
                 ("step, flat rings / horing", steps[FLAT], steps[OWN], STEP),
                 ("exposed communication, flat rings / horing", hidden[FLAT], hidden[OWN], EXPOSED),
                 ("step, gloo / horing", steps[GLOO], steps[OWN], OVER_GLOO)):
-            ratio = paired_ratio(over, under)
-            lines.append((f"- {check(ratio.median >= least)} {words}: {what}: {ratio.median:.2f} ({ratio.interval.low:.2f} "
-                          f"to {ratio.interval.high:.2f}; at least {least})", ratio.median >= least))
+            lines.append(ratio_line(f"{words}: {what}", over, under, least))
     return lines
 
 
-def report(result, picture_name):
+def rows_of(result):
+    """Heads, and the rows."""
+    return HEADS, [(MODES[mode], WORDS[system], f'{median(result["seconds"][f"{mode} {system}"]) * 1e3:.0f}',
+                    f"{median(exposed(result, mode, system)) * 1e3:.0f}") for mode in MODES for system in SYSTEMS]
+
+
+def cluster_of(result):
+    return f'{result["ranks"]} ranks ({result["run"]["groups"]}), {result["run"]["rails"]} NICs a node of {result["run"]["rate"]} Mbit/s'
+
+
+def report(result):
     run = result["run"]
-    rows = [(MODES[mode], WORDS[system], f'{median(result["seconds"][f"{mode} {system}"]) * 1e3:.0f}',
-             f"{median(exposed(result, mode, system)) * 1e3:.0f}") for mode in MODES for system in SYSTEMS]
+    pictures = [picture_comment(f"{NAME}-{mode}.svg", f"bars of {NAME}.csv | over | step ms | exposed ms | where training = {words}",
+                                f"a step of {words}, {cluster_of(result)}; below: exposed communication")
+                for mode, words in MODES.items()]
     return "\n".join([
         "# DDP and FSDP2 over HO-Ring", "",
         f'Measured {run["date"]} with `tools/bench/gains --cases torch --groups {run["groups"]} --rail-rate {run["rate"]} --rounds '
@@ -78,29 +101,8 @@ def report(result, picture_name):
         f'{run["rails"]} NICs a node of {run["rate"]} Mbit/s, OMP_NUM_THREADS=1; torch {result["torch"]}. All systems in one '
         "job, in turns; medians, of the slowest rank. Exposed communication is what a step takes more than the same step "
         f'without communication ({median(result["seconds"]["none compute"]) * 1e3:.0f} ms).', "",
-        *([f"![Steps of DDP and FSDP2]({picture_name})", ""] if picture_name else []),
-        *table(("", "over", "step ms", "exposed ms"), rows), "",
-        *(line for line, _ in comparisons(result)), "",
+        *pictures, *table(*rows_of(result)), "",
+        *comparisons(result), "",
         "What HO-Ring gives is flat rings against horing: one library, one transport, one Python. Against gloo there is more in "
         "the figure: its reduce-scatter is an all-reduce of a copy, which sends twice the bytes (FSDP2), and its rings take "
         "one NIC after the other.", ""])
-
-
-def draw(result):
-    drawn, all_axes = picture.figure(860, 260, f'{result["ranks"]} ranks ({result["run"]["groups"]}), {result["run"]["rails"]} '
-                                     f'NICs a node of {result["run"]["rate"]} Mbit/s', columns=2)
-    alone = median(result["seconds"]["none compute"]) * 1e3
-    for axes, (mode, words) in zip(all_axes, MODES.items()):
-        steps = [median(result["seconds"][f"{mode} {system}"]) * 1e3 for system in SYSTEMS]
-        names = [WORDS[system] for system in SYSTEMS]
-        axes.barh(names, [alone] * len(steps), color="#888888", height=0.7)
-        axes.barh(names, [max(step - alone, 0) for step in steps], left=[alone] * len(steps), height=0.7,
-                  color=[COLOURS[system] for system in SYSTEMS])
-        for index, step in enumerate(steps):
-            axes.annotate(f"{step:.0f} ms", (max(step, alone), index), xytext=(5, 0), textcoords="offset points", va="center")
-        axes.set_xlim(0, max(steps) * 1.2)
-        axes.invert_yaxis()
-        axes.grid(visible=False, axis="y")
-        axes.set_title(words)
-        axes.set_xlabel("ms a step; grey: computation")
-    return drawn

@@ -23,17 +23,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 import horing.torch  # noqa: F401
 
-VOCABULARY = 256
+VOCABULARY, WIDTH, LAYERS = 256, 192, 4
+CONTEXT, STEPS = 32, 2  # STEPS: in a turn
 
 
 class Gpt(nn.Module):
-    def __init__(self, width: int, layers: int, context: int) -> None:
+    def __init__(self, context: int) -> None:
         super().__init__()
         torch.manual_seed(3)
-        self.embedding = nn.Embedding(VOCABULARY, width)
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True) for _ in range(layers))
-        self.head = nn.Linear(width, VOCABULARY)
+            nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True) for _ in range(LAYERS))
+        self.head = nn.Linear(WIDTH, VOCABULARY)
         self.register_buffer("causal", nn.Transformer.generate_square_subsequent_mask(context))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -64,11 +65,36 @@ def groups() -> dict[str, dist.ProcessGroup]:
     return made
 
 
+def tokens_of_this_rank(context: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    return torch.randint(VOCABULARY, (1, context + 1), generator=generator)
+
+
+def loss_of(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def in_turns(steps: dict[str, Callable[[], None]], rounds: int, times: int = 1) -> dict[str, list[float]]:
+    """Seconds of each step, made so many times in a turn, round by round: the slowest rank's."""
+    seconds: dict[str, list[float]] = {key: [] for key in steps}
+    for turn in range(-1, rounds):  # the first round makes connections and is not counted
+        for key, step in steps.items():
+            dist.barrier()
+            started = time.monotonic()
+            for _ in range(times):
+                step()
+            spent = torch.tensor([(time.monotonic() - started) / times])
+            dist.all_reduce(spent, dist.ReduceOp.MAX)
+            if turn >= 0:
+                seconds[key].append(spent.item())
+    return seconds
+
+
 def step_of(model: nn.Module, tokens: torch.Tensor) -> Callable[[], None]:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
 
     def step() -> None:
-        loss = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+        loss = loss_of(model, tokens)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -87,40 +113,20 @@ def sharded(model: Gpt, group: dist.ProcessGroup) -> nn.Module:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=2, help="in a turn")
-    parser.add_argument("--width", type=int, default=192)
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--context", type=int, default=32)
-    parser.add_argument("--batch", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
     # All NICs of the emulated node, one connection after the other on each.
     rails = sorted(name for name in os.listdir("/sys/class/net") if name.startswith("rail"))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", ",".join(rails))
     dist.init_process_group("gloo")
-    generator = torch.Generator().manual_seed(dist.get_rank())
-    tokens = torch.randint(VOCABULARY, (options.batch, options.context + 1), generator=generator)
-
-    def model() -> Gpt:
-        return Gpt(options.width, options.layers, options.context)
-
-    steps = {("none", "compute"): step_of(model(), tokens)}
+    tokens = tokens_of_this_rank(CONTEXT)
+    steps = {"none compute": step_of(Gpt(CONTEXT), tokens)}
     for system, group in groups().items():
-        steps["ddp", system] = step_of(DistributedDataParallel(model(), process_group=group), tokens)
-        steps["fsdp", system] = step_of(sharded(model(), group), tokens)
-    seconds: dict[str, list[float]] = {" ".join(key): [] for key in steps}
-    for turn in range(-1, options.rounds):  # the first round makes connections and is not counted
-        for key, step in steps.items():
-            dist.barrier()
-            started = time.monotonic()
-            for _ in range(options.steps):
-                step()
-            spent = torch.tensor([(time.monotonic() - started) / options.steps])
-            dist.all_reduce(spent, dist.ReduceOp.MAX)
-            if turn >= 0:
-                seconds[" ".join(key)].append(spent.item())
+        steps[f"ddp {system}"] = step_of(DistributedDataParallel(Gpt(CONTEXT), process_group=group), tokens)
+        steps[f"fsdp {system}"] = step_of(sharded(Gpt(CONTEXT), group), tokens)
+    seconds = in_turns(steps, options.rounds, STEPS)
     if dist.get_rank() == 0:
-        parameters = sum(each.numel() for each in model().parameters())
+        parameters = sum(each.numel() for each in Gpt(CONTEXT).parameters())
         print(json.dumps({"parameters": parameters, "ranks": dist.get_world_size(), "torch": torch.__version__,
                           "seconds": seconds}))
     dist.barrier()

@@ -1,6 +1,7 @@
 #include "bench/perf/measure.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -13,29 +14,22 @@ namespace ho::perf {
 // A rank's sums over the timed operations, exchanged as it is.
 struct Sums {
   double elapsed_us = 0.0;
-  double total_ns = 0.0;
-  double inter_ns = 0.0;
-  double intra_ns = 0.0;
-  double overlap_ns = 0.0;
-  double wait_ns = 0.0;
-  double inter_bytes = 0.0;
-  double intra_bytes = 0.0;
-  double algorithm = 0.0;
+  Phases phases;
+  int algorithm = 0;
 };
 
 namespace {
 
 constexpr std::byte kPoison{0xa5};  // what an output holds before the operation
 
-void add(Sums& sums, const ho_op_report& report) {
-  sums.total_ns += static_cast<double>(report.total_ns);
-  sums.inter_ns += static_cast<double>(report.inter_ns);
-  sums.intra_ns += static_cast<double>(report.intra_ns);
-  sums.overlap_ns += static_cast<double>(report.overlap_ns);
-  sums.wait_ns += static_cast<double>(report.wait_ns);
-  sums.inter_bytes += static_cast<double>(report.inter_sent_bytes);
-  sums.intra_bytes += static_cast<double>(report.intra_sent_bytes);
-  sums.algorithm = static_cast<double>(report.algorithm);
+void add(Phases& sums, const ho_op_report& report) {
+  sums.total_us += static_cast<double>(report.total_ns) / 1e3;
+  sums.inter_us += static_cast<double>(report.inter_ns) / 1e3;
+  sums.intra_us += static_cast<double>(report.intra_ns) / 1e3;
+  sums.overlap_us += static_cast<double>(report.overlap_ns) / 1e3;
+  sums.wait_us += static_cast<double>(report.wait_ns) / 1e3;
+  sums.inter_sent_bytes += static_cast<double>(report.inter_sent_bytes);
+  sums.intra_sent_bytes += static_cast<double>(report.intra_sent_bytes);
 }
 
 harness::Table make_input(const Case& what, uint32_t world_size, uint32_t rank) {
@@ -69,18 +63,21 @@ std::vector<uint32_t> group_sizes_of(const horing::Communicator& comm) {
 }
 
 Phases mean_phases(const std::vector<Sums>& ranks, double operations) {
-  Phases phases;
+  constexpr std::array kAll{&Phases::total_us,
+                            &Phases::inter_us,
+                            &Phases::intra_us,
+                            &Phases::overlap_us,
+                            &Phases::wait_us,
+                            &Phases::inter_sent_bytes,
+                            &Phases::intra_sent_bytes};
+  Phases means;
   const double each = operations * static_cast<double>(ranks.size());
   for (const Sums& sums : ranks) {
-    phases.total_us += sums.total_ns / 1e3 / each;
-    phases.inter_us += sums.inter_ns / 1e3 / each;
-    phases.intra_us += sums.intra_ns / 1e3 / each;
-    phases.overlap_us += sums.overlap_ns / 1e3 / each;
-    phases.wait_us += sums.wait_ns / 1e3 / each;
-    phases.inter_sent_bytes += sums.inter_bytes / each;
-    phases.intra_sent_bytes += sums.intra_bytes / each;
+    for (const auto phase : kAll) {
+      means.*phase += sums.phases.*phase / each;
+    }
   }
-  return phases;
+  return means;
 }
 
 }  // namespace
@@ -227,7 +224,8 @@ Bench::Timing Bench::time_operations(uint64_t count, uint32_t iterations) {
     timing.each_us.push_back(static_cast<double>(now - last) / 1e3);
     timing.sums.elapsed_us += timing.each_us.back();
     last = now;
-    add(timing.sums, report);
+    add(timing.sums.phases, report);
+    timing.sums.algorithm = report.algorithm;
   }
   return timing;
 }
@@ -245,8 +243,8 @@ void Bench::fill_times(const Timing& timing, Measurement& row) {
   double intra = 0.0;
   for (const Sums& of_rank : sums) {
     elapsed = std::max(elapsed, of_rank.elapsed_us);
-    overlap += of_rank.overlap_ns;
-    intra += of_rank.intra_ns;
+    overlap += of_rank.phases.overlap_us;
+    intra += of_rank.phases.intra_us;
   }
   row.time_us = elapsed / static_cast<double>(operations);
   row.percentiles_us = {
@@ -255,7 +253,7 @@ void Bench::fill_times(const Timing& timing, Measurement& row) {
     row.overlap_ratio = overlap / intra;
   }
   row.phases = mean_phases(sums, static_cast<double>(operations));
-  row.algorithm = to_string(static_cast<ho_algorithm>(static_cast<int>(timing.sums.algorithm)));
+  row.algorithm = to_string(static_cast<ho_algorithm>(timing.sums.algorithm));
 }
 
 Measurement Bench::run(uint64_t count, uint32_t iterations, bool in_place) {

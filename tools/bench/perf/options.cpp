@@ -118,32 +118,24 @@ uint64_t require_bytes(const std::string& option, const std::string& text, uint6
   return *bytes;
 }
 
-std::vector<DType> require_dtypes(const std::string& text) {
-  std::vector<DType> dtypes;
+// The one that the text names, or all.
+template <typename Value>
+std::vector<Value> require_values(const std::string& option,
+                                  const char* what,
+                                  const std::string& text,
+                                  uint8_t count,
+                                  const std::optional<Value>& named) {
+  std::vector<Value> values;
   if (text == "all") {
-    for (uint8_t i = 0; i < kDTypeCount; ++i) {
-      dtypes.push_back(static_cast<DType>(i));
+    for (uint8_t i = 0; i < count; ++i) {
+      values.push_back(static_cast<Value>(i));
     }
-  } else if (const auto dtype = parse_dtype(text)) {
-    dtypes.push_back(*dtype);
+  } else if (named) {
+    values.push_back(*named);
   } else {
-    throw CLI::ValidationError("-d", "'" + text + "' is not a data type; --help lists them");
+    throw CLI::ValidationError(option, "'" + text + "' is not " + what + "; --help lists them");
   }
-  return dtypes;
-}
-
-std::vector<ReduceOp> require_ops(const std::string& text) {
-  std::vector<ReduceOp> ops;
-  if (text == "all") {
-    for (uint8_t i = 0; i < kReduceOpCount; ++i) {
-      ops.push_back(static_cast<ReduceOp>(i));
-    }
-  } else if (const auto op = parse_reduce_op(text)) {
-    ops.push_back(*op);
-  } else {
-    throw CLI::ValidationError("-o", "'" + text + "' is not an operation; --help lists them");
-  }
-  return ops;
+  return values;
 }
 
 Memory require_memory(const std::string& text) {
@@ -170,8 +162,10 @@ void understand(const Text& text, Options& options) {
     throw CLI::ValidationError("--sizes", "'" + text.sizes + "' is not a list like 64K:100,1M");
   }
   options.listed_sizes = *listed;
-  options.dtypes = require_dtypes(text.dtype);
-  options.ops = require_ops(text.op);
+  options.dtypes =
+      require_values("-d", "a data type", text.dtype, kDTypeCount, parse_dtype(text.dtype));
+  options.ops =
+      require_values("-o", "an operation", text.op, kReduceOpCount, parse_reduce_op(text.op));
   const auto algorithm = parse_algorithm(text.algorithm);
   if (!algorithm) {
     throw CLI::ValidationError("--algorithm", "'" + text.algorithm + "' is not one; see --help");

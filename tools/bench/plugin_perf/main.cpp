@@ -56,7 +56,6 @@ struct JoinedJob {
 nccl_host::RingOptions ring_options(const Options& options) {
   nccl_host::RingOptions ring;
   ring.channels = options.channels;
-  ring.slot_bytes = options.ring_slot_bytes;
   return ring;
 }
 

@@ -20,7 +20,6 @@ struct Text {
   std::string paths = "both";
   std::string slot;
   std::string chunk;
-  std::string ring_slot;
 };
 
 uint64_t bytes_of(const std::string& option, const std::string& text, uint64_t fallback) {
@@ -78,7 +77,6 @@ void understand(const Text& text, Options& options) {
   options.ring = text.paths != "collnet";
   options.slot_bytes = bytes_of("--slot", text.slot, options.slot_bytes);
   options.chunk_bytes = bytes_of("--chunk", text.chunk, 0);
-  options.ring_slot_bytes = bytes_of("--ring-slot", text.ring_slot, options.ring_slot_bytes);
   if (options.chunk_bytes > options.slot_bytes) {
     throw CLI::ValidationError("--chunk", "is more than a slot holds (--slot)");
   }
@@ -102,7 +100,6 @@ void add_options(CLI::App& app, Text& text, Options& options) {
                  text.chunk,
                  "CollNet: bytes of a chunk (as NCCL chooses by size; a v6 tuner may raise it to a "
                  "slot)");
-  app.add_option("--ring-slot", text.ring_slot, "flat rings: bytes of a chunk (128K)");
   app.add_option("--paths", text.paths, "collnet, ring or both (default)")
       ->check(CLI::IsMember({"collnet", "ring", "both"}));
   app.add_flag("--link-limit,!--no-link-limit",

@@ -20,9 +20,8 @@ struct Options {
   uint32_t rounds = 5;
   uint32_t warmup = 3;
   uint32_t channels = 4;
-  uint64_t slot_bytes = uint64_t{512} << 10;       // CollNet: NCCL_BUFFSIZE / 8
-  uint64_t chunk_bytes = 0;                        // CollNet: 0 as NCCL chooses
-  uint64_t ring_slot_bytes = uint64_t{128} << 10;  // flat rings
+  uint64_t slot_bytes = uint64_t{512} << 10;  // CollNet: NCCL_BUFFSIZE / 8
+  uint64_t chunk_bytes = 0;                   // CollNet: 0 as NCCL chooses
   bool coll_net = true;
   bool ring = true;
   bool measure_link_limit = true;

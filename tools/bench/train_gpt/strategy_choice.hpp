@@ -6,20 +6,10 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "bench/train_gpt/gpt.hpp"
+#include "bench/train_gpt/options.hpp"
 
 namespace paro::gpt {
-
-struct Load {
-  double parameters = 0;
-  double trained = 0;
-  double shared = 0;  // of them, in the unit that the head shares
-  double shared_trained = 0;
-  uint32_t layers = 0;  // units beside that one and the head
-  uint32_t accumulation = 1;
-  double micro_batch_s = 0;  // computation
-  bool sixteen_bits = false;
-  double memory_bytes = 0;  // 0: no limit
-};
 
 struct Choice {
   std::vector<std::string> strategies;  // that should fit, the best first; at least one
@@ -27,6 +17,8 @@ struct Choice {
 };
 
 // Collective, the same on all ranks: measures the links and runs the planner.
-[[nodiscard]] ho::Result<Choice> choose_strategy(horing::Communicator& job, const Load& load);
+[[nodiscard]] ho::Result<Choice> choose_strategy(horing::Communicator& job,
+                                                 const Options& options,
+                                                 Cost cost);
 
 }  // namespace paro::gpt

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <limits>
+
+#include "base/text_file.hpp"
 
 namespace paro::gpt {
 namespace {
@@ -46,18 +45,12 @@ ho::Result<Text> Text::read(std::vector<std::string> files, uint64_t least) {
   }
   Text text;
   for (const std::string& name : files) {
-    std::error_code error;
-    if (fs::exists(name, error) && !fs::is_regular_file(name, error)) {
-      return failed("--text " + name + ": is no file but " +
-                    (fs::is_directory(name, error) ? "a folder; name the files in it"
-                                                   : "a device or a pipe; give a file"));
+    const auto read = ho::read_text_file(name, std::numeric_limits<size_t>::max());
+    if (!read.ok()) {
+      return failed("--text " + name + ": cannot be read (" + read.status().message() +
+                    "); give files, of a folder those in it");
     }
-    errno = 0;
-    std::ifstream file(name, std::ios::binary);
-    text.bytes_.append(std::istreambuf_iterator<char>(file), {});
-    if (!file.is_open() || file.bad()) {
-      return failed("--text " + name + ": cannot be read (" + std::strerror(errno) + ")");
-    }
+    text.bytes_ += *read;
   }
   if (text.size() < least) {
     return failed("--text: " + std::to_string(text.size()) + " bytes in all, one window takes " +

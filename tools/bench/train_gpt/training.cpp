@@ -261,16 +261,7 @@ class Training {
       return {options_.strategy};
     }
     const Cost cost = measure_cost(options_.shape, options_.bfloat16, samples_of(0));
-    const auto choice = choose_strategy(job_,
-                                        {static_cast<double>(cost.parameters),
-                                         static_cast<double>(cost.trained),
-                                         static_cast<double>(cost.shared),
-                                         static_cast<double>(cost.shared_trained),
-                                         options_.shape.layers,
-                                         options_.accumulation,
-                                         cost.seconds,
-                                         options_.bfloat16,
-                                         static_cast<double>(options_.memory_bytes)});
+    const auto choice = choose_strategy(job_, options_, cost);
     agree(job_, choice.status());
     if (job_.rank() == 0) {
       std::fprintf(

@@ -1,12 +1,10 @@
 #include "bench/train_gpt/values.hpp"
 
-#include <cerrno>
 #include <cstring>
-#include <exception>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <limits>
+#include <string_view>
 
+#include "base/text_file.hpp"
 #include "checkpoint/safetensors.hpp"
 #include "reduce/reduce.hpp"
 
@@ -33,29 +31,18 @@ ho::Result<std::vector<float>> fp32_of(const checkpoint::Tensor& tensor, const c
 }  // namespace
 
 ho::Result<Values> read_values(const std::string& file) {
-  std::error_code error;
-  if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
-    return refused(file, "is no file");
+  const auto content = ho::read_text_file(file, std::numeric_limits<size_t>::max());
+  if (!content.ok()) {
+    return refused(file, "cannot be read (" + content.status().message() + ")");
   }
-  errno = 0;
-  std::string all;
-  try {
-    std::ifstream stream(file, std::ios::binary);
-    all.assign(std::istreambuf_iterator<char>(stream), {});
-    if (!stream.is_open() || stream.bad()) {
-      return refused(file, std::string("cannot be read (") + std::strerror(errno) + ")");
-    }
-  } catch (const std::exception& failure) {  // larger than memory
-    return refused(file, failure.what());
-  }
-  const auto length =
-      checkpoint::json_bytes(std::string_view(all).substr(0, checkpoint::kLengthBytes), all.size());
+  const std::string_view all = *content;
+  const auto length = checkpoint::json_bytes(all.substr(0, checkpoint::kLengthBytes), all.size());
   if (!length.ok()) {
     return refused(file, length.status().message());
   }
   const uint64_t first = checkpoint::kLengthBytes + *length;
-  const auto header = checkpoint::parse_header(
-      std::string_view(all).substr(checkpoint::kLengthBytes, *length), all.size() - first);
+  const auto header =
+      checkpoint::parse_header(all.substr(checkpoint::kLengthBytes, *length), all.size() - first);
   if (!header.ok()) {
     return refused(file, header.status().message());
   }

@@ -147,11 +147,7 @@ void print_table(const Communicator& communicator,
                  const std::vector<Row>& rows,
                  const GpuFindings& gpus,
                  const Diagnosis& diagnosis) {
-  std::vector<Column> columns{{"from", true, {}},
-                              {"to", true, {}},
-                              {"MB/s", false, {}},
-                              {"round trip us", false, {}},
-                              {"by", true, {}}};
+  auto columns = headed("llrrl", {"from", "to", "MB/s", "round trip us", "by"});
   for (size_t i = 0; i < rows.size(); ++i) {
     const std::string& remark = diagnosis.remarks[i];
     add_row(columns,

@@ -3,10 +3,12 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
-#include <cstring>
+#include <iterator>
+#include <map>
 #include <set>
-#include <span>
+#include <sstream>
 
 #include "base/env.hpp"
 #include "bootstrap/messages/rank_names.hpp"
@@ -21,40 +23,61 @@ namespace {
 
 constexpr std::chrono::seconds kMaxMeasuring{60};  // of one rank
 
-template <size_t kBytes>
-void write_text(const std::string& text, std::array<char, kBytes>& into) {
-  std::memcpy(into.data(), text.data(), std::min(text.size(), kBytes - 1));
+constexpr std::array kOwnCopies{
+    CopyKind::kToDevice, CopyKind::kFromDevice, CopyKind::kBothWays, CopyKind::kWithin};
+
+// Names are a driver's: anything that is not UTF-8 is replaced, not thrown over.
+std::string line_of(const nlohmann::json& row) {
+  return row.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
-// What a peer sent may lack its zero.
-template <size_t kBytes>
-std::string as_string(const std::array<char, kBytes>& text) {
-  return {text.data(), ::strnlen(text.data(), kBytes)};
+// Collective. The arrays of all ranks as one.
+Result<nlohmann::json> gather_rows(Communicator& communicator, const nlohmann::json& mine) {
+  std::vector<char> lines;
+  for (const nlohmann::json& row : mine) {
+    std::ranges::copy(line_of(row), std::back_inserter(lines));
+  }
+  HORING_ASSIGN(const std::vector<char> all, gather_all(communicator, lines));
+  nlohmann::json rows = nlohmann::json::array();
+  std::istringstream stream(std::string(all.begin(), all.end()));
+  for (std::string line; std::getline(stream, line);) {
+    rows.push_back(nlohmann::json::parse(line));
+  }
+  return rows;
 }
 
-std::vector<GpuRow> rows_of(const Gpus& gpus, uint32_t rank) {
-  std::vector<GpuRow> rows;
+nlohmann::json rows_of(const Gpus& gpus, uint32_t rank, const std::string& host) {
+  nlohmann::json rows = nlohmann::json::array();
   for (const Gpu& gpu : gpus.list) {
-    GpuRow& row = rows.emplace_back();
-    row.rank = rank;
-    row.number = gpu.facts.ordinal;
-    row.numa_node = gpu.numa_node;
-    row.memory_bytes = gpu.facts.memory_bytes;
-    write_text(gpu.facts.name, row.name);
-    write_text(gpu.facts.pci_bus_id, row.pci);
-    write_text(gpu.facts.uuid, row.uuid);
-    write_text(gpus.driver, row.driver);
-    write_text(gpu.interface, row.interface);
-    write_text(gpu.nearness, row.nearness);
+    nlohmann::json& row = rows.emplace_back(to_json(gpu));
+    row.update({{"host", host}, {"rank", rank}, {"driver", gpus.driver}, {"failure", ""}});
+    for (const CopyKind kind : kOwnCopies) {
+      row["bytes_per_second"][std::string(to_string(kind))] = 0.0;
+    }
   }
   return rows;
 }
 
 // Each GPU once, of the lowest rank that sees it. UUIDs tell GPUs of all hosts apart.
-std::vector<GpuRow> each_once(std::vector<GpuRow> rows) {
+nlohmann::json each_once(const nlohmann::json& rows) {
+  nlohmann::json result = nlohmann::json::array();
   std::set<std::string> seen;
-  std::erase_if(rows, [&](const GpuRow& row) { return !seen.insert(as_string(row.uuid)).second; });
-  return rows;
+  for (const nlohmann::json& row : rows) {
+    if (seen.insert(row.at("uuid")).second) {
+      result.push_back(row);
+    }
+  }
+  return result;
+}
+
+std::vector<uint32_t> ranks_without(const nlohmann::json& rows, uint32_t world) {
+  std::vector<uint32_t> without;
+  for (uint32_t rank = 0; rank < world; ++rank) {
+    if (std::ranges::none_of(rows, [&](const auto& row) { return row.at("rank") == rank; })) {
+      without.push_back(rank);
+    }
+  }
+  return without;
 }
 
 // Half of what the others would wait for this rank.
@@ -64,36 +87,38 @@ Result<Deadline> measuring_ends() {
   return deadline_after(std::min<std::chrono::milliseconds>(kMaxMeasuring, half));
 }
 
-GpuRow* row_of(std::vector<GpuRow>& rows, int device) {
-  const auto found = std::ranges::find(rows, device, &GpuRow::number);
-  return found == rows.end() ? nullptr : &*found;
-}
-
+// Of the only rank whose rows these are.
 void measure(const device::Driver& driver,
              Deadline deadline,
-             std::vector<GpuRow>& mine,
-             std::vector<GpuPairRow>& pairs) {
+             nlohmann::json& mine,
+             nlohmann::json& pairs) {
+  std::map<int, nlohmann::json*> row_of;
   std::vector<int> devices;
-  for (const GpuRow& row : mine) {
-    devices.push_back(row.number);
+  for (nlohmann::json& row : mine) {
+    devices.push_back(row.at("number"));
+    row_of[devices.back()] = &row;
   }
+  const nlohmann::json of_rank{{"host", mine.front().at("host")},
+                               {"rank", mine.front().at("rank")}};
   RateLimits limits;
   limits.deadline = deadline;
-  limits.say = [rank = mine.front().rank](const std::string& line) {
-    std::fprintf(stderr, "horing doctor: rank %u: %s\n", rank, line.c_str());
+  limits.say = [&](const std::string& line) {
+    std::fprintf(
+        stderr, "horing doctor: rank %u: %s\n", of_rank.at("rank").get<uint32_t>(), line.c_str());
   };
   const CopyRates rates = measure_copy_rates(driver, devices, limits);
   for (const CopyRate& rate : rates.rates) {
     if (rate.kind == CopyKind::kToPeer) {
-      pairs.push_back({mine.front().rank, rate.device, rate.peer, rate.bytes_per_second});
-    } else if (GpuRow* const row = row_of(mine, rate.device)) {
-      row->bytes_per_second.at(static_cast<size_t>(rate.kind)) = rate.bytes_per_second;
+      nlohmann::json& pair = pairs.emplace_back(of_rank);
+      pair.update(
+          {{"from", rate.device}, {"to", rate.peer}, {"bytes_per_second", rate.bytes_per_second}});
+    } else {
+      (*row_of.at(rate.device))["bytes_per_second"][std::string(to_string(rate.kind))] =
+          rate.bytes_per_second;
     }
   }
   for (const FailedDevice& failed : rates.failed) {
-    if (GpuRow* const row = row_of(mine, failed.device)) {
-      write_text(failed.status.message(), row->failure);
-    }
+    (*row_of.at(failed.device))["failure"] = failed.status.message();
   }
 }
 
@@ -113,62 +138,57 @@ Turn turn_of(const Communicator& communicator) {
   return turn;
 }
 
-std::string cell(double bytes_per_second) {
-  return bytes_per_second > 0 ? fixed(bytes_per_second / 1e9, 1) : "-";
+std::string text(const nlohmann::json& row, const char* key) {
+  const nlohmann::json& value = row.at(key);
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-std::string facts_table(const GpuFindings& findings) {
-  std::vector<Column> columns{{"host", true, {}},
-                              {"rank", false, {}},
-                              {"GPU", false, {}},
-                              {"name", true, {}},
-                              {"GiB", false, {}},
-                              {"PCI", true, {}},
-                              {"NUMA", false, {}},
-                              {"driver", true, {}},
-                              {"NIC", true, {}}};
-  for (const GpuRow& gpu : findings.gpus) {
-    const std::string nic = as_string(gpu.interface);
+std::string gigabytes(const nlohmann::json& bytes_per_second) {
+  const double value = bytes_per_second;
+  return value > 0 ? fixed(value / 1e9, 1) : "-";
+}
+
+std::string facts_table(const nlohmann::json& devices) {
+  auto columns =
+      headed("lrrlrlrll", {"host", "rank", "GPU", "name", "GiB", "PCI", "NUMA", "driver", "NIC"});
+  for (const nlohmann::json& gpu : devices) {
+    const std::string nic = text(gpu, "interface");
+    const int numa_node = gpu.at("numa_node");
     add_row(columns,
-            {findings.host_of_rank.at(gpu.rank),
-             std::to_string(gpu.rank),
-             std::to_string(gpu.number),
-             as_string(gpu.name),
-             gib_text(gpu.memory_bytes),
-             as_string(gpu.pci),
-             gpu.numa_node < 0 ? "?" : std::to_string(gpu.numa_node),
-             as_string(gpu.driver),
-             nic.empty() ? "none" : nic + " (" + as_string(gpu.nearness) + ")"});
+            {text(gpu, "host"),
+             text(gpu, "rank"),
+             text(gpu, "number"),
+             text(gpu, "name"),
+             gib_text(gpu.at("memory_bytes")),
+             text(gpu, "pci"),
+             numa_node < 0 ? "?" : std::to_string(numa_node),
+             text(gpu, "driver"),
+             nic.empty() ? "none" : nic + " (" + text(gpu, "nearness") + ")"});
   }
   return aligned(columns);
 }
 
-std::string rates_table(const GpuFindings& findings) {
-  std::vector<Column> columns{{"host", true, {}},
-                              {"GPU", false, {}},
-                              {"to device GB/s", false, {}},
-                              {"from device", false, {}},
-                              {"both at once", false, {}},
-                              {"within", false, {}}};
-  for (const GpuRow& gpu : findings.gpus) {
-    std::vector<std::string> cells{findings.host_of_rank.at(gpu.rank), std::to_string(gpu.number)};
-    for (const double rate : gpu.bytes_per_second) {
-      cells.push_back(cell(rate));
+std::string rates_table(const nlohmann::json& devices) {
+  auto columns =
+      headed("lrrrrr", {"host", "GPU", "to device GB/s", "from device", "both at once", "within"});
+  for (const nlohmann::json& gpu : devices) {
+    std::vector<std::string> cells{text(gpu, "host"), text(gpu, "number")};
+    for (const CopyKind kind : kOwnCopies) {
+      cells.push_back(gigabytes(gpu.at("bytes_per_second").at(std::string(to_string(kind)))));
     }
     add_row(columns, std::move(cells));
   }
   return aligned(columns);
 }
 
-std::string pairs_table(const GpuFindings& findings) {
-  std::vector<Column> columns{
-      {"host", true, {}}, {"from GPU", false, {}}, {"to GPU", false, {}}, {"GB/s", false, {}}};
-  for (const GpuPairRow& pair : findings.pairs) {
+std::string pairs_table(const nlohmann::json& pairs) {
+  auto columns = headed("lrrr", {"host", "from GPU", "to GPU", "GB/s"});
+  for (const nlohmann::json& pair : pairs) {
     add_row(columns,
-            {findings.host_of_rank.at(pair.rank),
-             std::to_string(pair.from),
-             std::to_string(pair.to),
-             cell(pair.bytes_per_second)});
+            {text(pair, "host"),
+             text(pair, "from"),
+             text(pair, "to"),
+             gigabytes(pair.at("bytes_per_second"))});
   }
   return aligned(columns);
 }
@@ -181,23 +201,21 @@ Result<GpuFindings> examine_gpus(Communicator& communicator) {
   const auto driver = device::driver();
   const Gpus gpus = find_gpus(driver, topology, filter);
   const uint32_t self = communicator.rank().value();
+  const std::string& host = communicator.placement().host_name[self];
   GpuFindings findings;
-  findings.why_none = gpus.why_none;
-  findings.host_of_rank = communicator.placement().host_name;
-  HORING_ASSIGN(std::vector<GpuRow> all, gather_all(communicator, rows_of(gpus, self)));
-  for (uint32_t rank = 0; rank < communicator.map().world_size(); ++rank) {
-    if (std::ranges::find(all, rank, &GpuRow::rank) == all.end()) {
-      findings.without.push_back(rank);
-    }
-  }
-  all = each_once(std::move(all));
+  HORING_ASSIGN(const nlohmann::json all, gather_rows(communicator, rows_of(gpus, self, host)));
+  findings.without = ranks_without(all, communicator.map().world_size());
   if (all.empty()) {
+    findings.why_none = gpus.why_none;
     return findings;
   }
-  std::vector<GpuRow> mine;
-  std::ranges::copy_if(
-      all, std::back_inserter(mine), [&](const GpuRow& row) { return row.rank == self; });
-  std::vector<GpuPairRow> pairs;
+  nlohmann::json mine = nlohmann::json::array();
+  for (const nlohmann::json& row : each_once(all)) {
+    if (row.at("rank") == self) {
+      mine.push_back(row);
+    }
+  }
+  nlohmann::json pairs = nlohmann::json::array();
   const Turn turn = turn_of(communicator);
   for (size_t i = 0; i < turn.count; ++i) {
     if (i == turn.mine && !mine.empty()) {
@@ -207,70 +225,43 @@ Result<GpuFindings> examine_gpus(Communicator& communicator) {
     // Others measure when this rank has.
     HORING_TRY(gather_all(communicator, std::vector<uint8_t>{1}).status());
   }
-  HORING_ASSIGN(findings.gpus, gather_all(communicator, mine));
-  HORING_ASSIGN(findings.pairs, gather_all(communicator, pairs));
+  HORING_ASSIGN(findings.devices, gather_rows(communicator, mine));
+  HORING_ASSIGN(findings.pairs, gather_rows(communicator, pairs));
   return findings;
 }
 
 std::string failures_of(const GpuFindings& findings) {
-  std::string text;
-  for (const GpuRow& gpu : findings.gpus) {
-    if (const std::string failure = as_string(gpu.failure); !failure.empty()) {
-      text += fmt::format("{}GPU {} of rank {} ({}): {}",
-                          text.empty() ? "GPUs fail: " : "; ",
-                          gpu.number,
-                          gpu.rank,
-                          findings.host_of_rank.at(gpu.rank),
-                          failure);
+  std::string result;
+  for (const nlohmann::json& gpu : findings.devices) {
+    if (const std::string failure = text(gpu, "failure"); !failure.empty()) {
+      result += fmt::format("{}GPU {} of rank {} ({}): {}",
+                            result.empty() ? "GPUs fail: " : "; ",
+                            text(gpu, "number"),
+                            text(gpu, "rank"),
+                            text(gpu, "host"),
+                            failure);
     }
   }
-  return text;
+  return result;
 }
 
 std::string to_string(const GpuFindings& findings) {
-  if (findings.gpus.empty()) {
+  if (findings.devices.empty()) {
     return "GPUs: none: " + findings.why_none + "\n";
   }
-  std::string text = facts_table(findings) + rates_table(findings);
-  text += findings.pairs.empty() ? "" : pairs_table(findings);
+  std::string tables = facts_table(findings.devices) + rates_table(findings.devices);
+  tables += findings.pairs.empty() ? "" : pairs_table(findings.pairs);
   if (!findings.without.empty()) {
-    text += "GPUs: none on " + rank_list(findings.without) + "\n";
+    tables += "GPUs: none on " + rank_list(findings.without) + "\n";
   }
-  return text;
+  return tables;
 }
 
 nlohmann::json to_json(const GpuFindings& findings) {
-  nlohmann::json json{{"why_none", findings.gpus.empty() ? findings.why_none : ""},
-                      {"ranks_without", findings.without},
-                      {"devices", nlohmann::json::array()},
-                      {"pairs", nlohmann::json::array()}};
-  for (const GpuRow& gpu : findings.gpus) {
-    nlohmann::json device{{"host", findings.host_of_rank.at(gpu.rank)},
-                          {"rank", gpu.rank},
-                          {"number", gpu.number},
-                          {"name", as_string(gpu.name)},
-                          {"memory_bytes", gpu.memory_bytes},
-                          {"pci", as_string(gpu.pci)},
-                          {"uuid", as_string(gpu.uuid)},
-                          {"numa_node", gpu.numa_node},
-                          {"interface", as_string(gpu.interface)},
-                          {"nearness", as_string(gpu.nearness)},
-                          {"driver", as_string(gpu.driver)},
-                          {"failure", as_string(gpu.failure)}};
-    for (size_t kind = 0; kind < gpu.bytes_per_second.size(); ++kind) {
-      device["bytes_per_second"][std::string(to_string(static_cast<CopyKind>(kind)))] =
-          gpu.bytes_per_second.at(kind);
-    }
-    json["devices"].push_back(std::move(device));
-  }
-  for (const GpuPairRow& pair : findings.pairs) {
-    json["pairs"].push_back({{"host", findings.host_of_rank.at(pair.rank)},
-                             {"rank", pair.rank},
-                             {"from", pair.from},
-                             {"to", pair.to},
-                             {"bytes_per_second", pair.bytes_per_second}});
-  }
-  return json;
+  return {{"why_none", findings.why_none},
+          {"ranks_without", findings.without},
+          {"devices", findings.devices},
+          {"pairs", findings.pairs}};
 }
 
 }  // namespace ho

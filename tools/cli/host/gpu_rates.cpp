@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/names.hpp"
+#include "cli/subcommands/statistics.hpp"
 #include "device/device.hpp"
 
 namespace ho {
@@ -111,11 +112,10 @@ class Measurement {
       HORING_ASSIGN(const double once, time(bench, copies));
       seconds.push_back(once);
     }
-    const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
-    std::nth_element(seconds.begin(), middle, seconds.end());
     const auto bytes =
         static_cast<double>(limits_.bytes) * kCopiesOfTiming * static_cast<double>(copies.size());
-    result_.rates.push_back({kind, bench.device->ordinal(), peer, bytes / std::max(*middle, 1e-9)});
+    result_.rates.push_back(
+        {kind, bench.device->ordinal(), peer, bytes / std::max(median(seconds), 1e-9)});
     return {};
   }
 

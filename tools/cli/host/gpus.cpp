@@ -107,6 +107,17 @@ std::string to_string(const Gpu& gpu) {
       gpu.interface.empty() ? "no NIC" : fmt::format("NIC {} ({})", gpu.interface, gpu.nearness));
 }
 
+nlohmann::ordered_json to_json(const Gpu& gpu) {
+  return {{"number", gpu.facts.ordinal},
+          {"name", gpu.facts.name},
+          {"memory_bytes", gpu.facts.memory_bytes},
+          {"pci", gpu.facts.pci_bus_id},
+          {"uuid", gpu.facts.uuid},
+          {"numa_node", gpu.numa_node},
+          {"interface", gpu.interface},
+          {"nearness", gpu.nearness}};
+}
+
 std::optional<TakenGpu> gpu_of_this_rank(const device::Driver& driver, const Gpus& gpus) {
   const auto rendezvous = rendezvous_from_environment();
   if (gpus.list.empty() || !rendezvous.ok() || !rendezvous->local_rank) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct Gpus {
                              const Topology& topology,
                              const InterfaceFilter& filter);
 
+[[nodiscard]] nlohmann::ordered_json to_json(const Gpu& gpu);
 // "NVIDIA H100 80GB HBM3, 79.6 GiB, 0000:3b:00.0, NUMA 0, NIC eth2 (same PCIe switch)"
 [[nodiscard]] std::string to_string(const Gpu& gpu);
 [[nodiscard]] std::string gib_text(size_t bytes);  // "79.6"

@@ -294,14 +294,7 @@ nlohmann::ordered_json cuda_json(const View& view) {
   }
   json["devices"] = nlohmann::ordered_json::array();
   for (const Gpu& gpu : view.gpus->list) {
-    json["devices"].push_back({{"number", gpu.facts.ordinal},
-                               {"name", gpu.facts.name},
-                               {"memory_bytes", gpu.facts.memory_bytes},
-                               {"pci", gpu.facts.pci_bus_id},
-                               {"uuid", gpu.facts.uuid},
-                               {"numa_node", gpu.numa_node},
-                               {"interface", gpu.interface},
-                               {"nearness", gpu.nearness}});
+    json["devices"].push_back(to_json(gpu));
   }
   return json;
 }

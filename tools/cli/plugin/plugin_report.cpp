@@ -21,12 +21,7 @@ FoundPlugin net_of(const Findings& findings) {
 }
 
 std::string releases_text(const PluginReport& report) {
-  std::vector<Column> columns{{"what NCCL finds", true, {}},
-                              {"network", false, {}},
-                              {"CollNet", false, {}},
-                              {"tuner", false, {}},
-                              {"env", false, {}},
-                              {"", true, {}}};
+  auto columns = headed("lrrrrl", {"what NCCL finds", "network", "CollNet", "tuner", "env", ""});
   for (const Findings& findings : report.releases) {
     add_row(columns,
             {release_text(*findings.release),

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 
 #include "base/env.hpp"
 #include "base/escaped.hpp"
@@ -93,42 +92,33 @@ void declare_nccl(CLI::App& app, TuneOptions& options, Texts& texts) {
 }
 
 // The variable's value where the option is not given.
+template <typename Number>
 Status stand_in(const CLI::App& app,
                 const char* option,
                 const env::Variable& variable,
                 TuneOptions& options,
-                const std::function<void(uint32_t)>& take) {
+                Number& into) {
   const auto set = env::text_if_set(variable);
   if (app.count(option) > 0 || !set) {
     return {};
   }
   HORING_ASSIGN(const uint64_t number, env::number(variable));
-  take(static_cast<uint32_t>(number));
+  into = static_cast<uint32_t>(number);
   options.from_environment.push_back(std::string(variable.name) + "=" + *set);
   return {};
 }
 
 Status take_environment(const CLI::App& app, TuneOptions& options) {
-  HORING_TRY(stand_in(
-      app, "--nics", env::kTunerNics, options, [&](uint32_t number) { options.nics = number; }));
+  HORING_TRY(stand_in(app, "--nics", env::kTunerNics, options, options.nics));
+  HORING_TRY(stand_in(app, "--nic-mbps", env::kTunerNicMbps, options, options.nic_mbps));
   // As in the tuner, rings are as fast as the NIC where nothing else is given.
-  const bool has_rail_rate = app.count("--rail-mbps") > 0;
-  HORING_TRY(stand_in(app, "--nic-mbps", env::kTunerNicMbps, options, [&](uint32_t number) {
-    options.nic_mbps = number;
-    options.rail_mbps = has_rail_rate ? options.rail_mbps : number;
-  }));
-  HORING_TRY(stand_in(app, "--rail-mbps", env::kTunerRailMbps, options, [&](uint32_t number) {
-    options.rail_mbps = number;
-  }));
-  HORING_TRY(stand_in(app, "--intra-gbps", env::kTunerIntraMbps, options, [&](uint32_t number) {
-    options.intra_mbps = number;
-  }));
-  HORING_TRY(stand_in(app, "--channels", env::kTunerChannels, options, [&](uint32_t number) {
-    options.channels = number;
-  }));
-  HORING_TRY(stand_in(app, "--hop-us", env::kTunerHopUs, options, [&](uint32_t number) {
-    options.hop_us = number;
-  }));
+  if (app.count("--rail-mbps") == 0 && app.count("--nic-mbps") == 0) {
+    options.rail_mbps = options.nic_mbps.value_or(options.rail_mbps);
+  }
+  HORING_TRY(stand_in(app, "--rail-mbps", env::kTunerRailMbps, options, options.rail_mbps));
+  HORING_TRY(stand_in(app, "--intra-gbps", env::kTunerIntraMbps, options, options.intra_mbps));
+  HORING_TRY(stand_in(app, "--channels", env::kTunerChannels, options, options.channels));
+  HORING_TRY(stand_in(app, "--hop-us", env::kTunerHopUs, options, options.hop_us));
   if (app.count("--file") > 0) {
     return options.file.empty() ? invalid("--file '': takes the path of a file") : Status();
   }

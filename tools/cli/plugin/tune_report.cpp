@@ -193,8 +193,7 @@ std::string choice_text(const TuneRow& row) {
 
 std::string rows_text(const std::vector<TuneRow>& rows) {
   const std::vector<Choice> algorithms = timed(rows);
-  std::vector<Column> columns{
-      {"from", false, {}}, {"to", false, {}}, {"choice", false, {}}, {"us at", false, {}}};
+  auto columns = headed("rrrr", {"from", "to", "choice", "us at"});
   for (const Choice choice : algorithms) {
     columns.push_back({name(choice), false, {}});
   }

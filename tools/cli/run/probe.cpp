@@ -50,36 +50,17 @@ std::vector<Probe> probe_inside() {
   return probes;
 }
 
-std::string encode(const std::vector<Probe>& probes) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Probe& probe : probes) {
-    list.push_back({probe.part, probe.available, probe.reason, probe.meaning});
-  }
-  return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-Result<std::vector<Probe>> decode(const std::string& text) {
-  std::vector<Probe> probes;
-  const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
-  if (list.is_discarded()) {
-    return Status(StatusCode::kSystem, "the probe ended before it could report");
-  }
-  for (const nlohmann::json& row : list) {
-    probes.push_back({row.at(0).get<std::string>(),
-                      row.at(1).get<bool>(),
-                      row.at(2).get<std::string>(),
-                      row.at(3).get<std::string>()});
-  }
-  return probes;
-}
-
 }  // namespace
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Probe, part, available, reason, meaning)
 
 Result<std::vector<Probe>> probe_machine() {
   HORING_ASSIGN(Pipe answer, make_pipe());
   const Result<int> outer = run_in_outer_namespaces(false, [&] {
     answer.read.reset();
-    return write_all(answer.write.get(), encode(probe_inside())) ? 0 : 1;
+    const std::string report = nlohmann::json(probe_inside())
+                                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return write_all(answer.write.get(), report) ? 0 : 1;
   });
   const std::string kind = needs_user_namespace() ? "user, net, mount and pid namespaces"
                                                   : "net, mount and pid namespaces";
@@ -92,8 +73,13 @@ Result<std::vector<Probe>> probe_machine() {
   }
   answer.write.reset();
   HORING_ASSIGN(const std::string text, read_all(answer.read.get(), std::chrono::seconds(30)));
-  HORING_ASSIGN(const std::vector<Probe> inside, decode(text));
-  probes.insert(probes.end(), inside.begin(), inside.end());
+  const nlohmann::json inside = nlohmann::json::parse(text, nullptr, false);
+  if (inside.is_discarded()) {
+    return Status(StatusCode::kSystem, "the probe ended before it could report");
+  }
+  for (const nlohmann::json& probe : inside) {
+    probes.push_back(probe.get<Probe>());
+  }
   return probes;
 }
 

@@ -47,18 +47,22 @@ inline bool written_in_place(const std::string& path) {
          type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::character;
 }
 
-inline void say_unwritable(const char* program,
-                           const char* option,
-                           const std::string& path,
-                           const std::string& why,
-                           const char* effect) {
-  std::fprintf(stderr,
-               "%s: %s %s: cannot be written (%s)%s\n",
-               program,
-               option,
-               escaped(path).c_str(),
-               why.c_str(),
-               effect);
+// Whether there is no reason why it cannot be.
+inline bool say_if_unwritable(const char* program,
+                              const char* option,
+                              const std::string& path,
+                              const std::string& why,
+                              const char* effect) {
+  if (!why.empty()) {
+    std::fprintf(stderr,
+                 "%s: %s %s: cannot be written (%s)%s\n",
+                 program,
+                 option,
+                 escaped(path).c_str(),
+                 why.c_str(),
+                 effect);
+  }
+  return why.empty();
 }
 
 // Before anything is measured, so that a name that cannot be written costs nothing. What is in the
@@ -80,10 +84,7 @@ inline bool can_write_file(const char* program, const char* option, const std::s
     const bool opens = !beside.nobody_reads() && std::ofstream(path, std::ios::app).is_open();
     why = opens ? "" : why_unwritable(beside);
   }
-  if (!why.empty()) {
-    say_unwritable(program, option, path, why, "; nothing was done");
-  }
-  return why.empty();
+  return say_if_unwritable(program, option, path, why, "; nothing was done");
 }
 
 // True where no file is requested.
@@ -107,10 +108,7 @@ inline bool write_file(const char* program,
     file.flush();
     why = file.is_open() && file.good() ? "" : why_unwritable(beside);
   }
-  if (!why.empty()) {
-    say_unwritable(program, option, path, why, "");
-  }
-  return why.empty();
+  return say_if_unwritable(program, option, path, why, "");
 }
 
 }  // namespace ho

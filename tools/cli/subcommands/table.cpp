@@ -17,6 +17,14 @@ size_t width_of(const Column& column) {
 
 }  // namespace
 
+std::vector<Column> headed(std::string_view sides, const std::vector<std::string>& heads) {
+  std::vector<Column> columns;
+  for (size_t i = 0; i < heads.size(); ++i) {
+    columns.push_back({heads[i], sides.at(i) == 'l', {}});
+  }
+  return columns;
+}
+
 void add_row(std::vector<Column>& columns, std::vector<std::string> cells) {
   for (size_t i = 0; i < columns.size(); ++i) {
     columns[i].cells.push_back(std::move(cells.at(i)));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,9 @@ template <typename Fields, typename Items>
   return columns;
 }
 
+// Without cells; `sides` has a letter for each head: 'l' is aligned to the left, 'r' to the right.
+[[nodiscard]] std::vector<Column> headed(std::string_view sides,
+                                         const std::vector<std::string>& heads);
 // A cell for each column.
 void add_row(std::vector<Column>& columns, std::vector<std::string> cells);
 

@@ -11,7 +11,7 @@ TEST_CASE("all systems are libparo's 14 and the baselines") {
   CHECK(all->size() == kStrategyCount + baselines().size());
   for (const System& system : *all) {
     CHECK(check(system.strategy).ok());
-    CHECK(system.is_baseline() == (system.world == WorldAlgorithm::kMultiRing));
+    CHECK(system.is_baseline == (system.world == WorldAlgorithm::kMultiRing));
   }
 }
 
@@ -23,7 +23,7 @@ TEST_CASE("systems are taken in order and once") {
   CHECK((*some)[1].name == "zero3");
   CHECK((*some)[2].name == "GGG/ring");
   CHECK((*some)[2].world == WorldAlgorithm::kMultiRing);
-  CHECK_FALSE((*some)[2].is_baseline());
+  CHECK_FALSE((*some)[2].is_baseline);
 }
 
 TEST_CASE("baselines hold the states as those systems do") {

@@ -56,7 +56,7 @@ TEST_CASE("all collectives and algorithms compute their formulas on many shapes"
   }
 }
 
-TEST_CASE("results are right on fewer rails than ranks, as where ranks share a NIC") {
+TEST_CASE("results are right on fewer rails than ranks, as where ranks share a NIC", "[sizes]") {
   // Most of a case's time goes into its communicators. On loopback 0 rails (as NICs allow) are one.
   struct Shape {
     const char* groups;
@@ -105,7 +105,7 @@ TEST_CASE("a split communicator chooses its own rails") {
   });
 }
 
-TEST_CASE("results are right at sizes around the borders of pieces") {
+TEST_CASE("results are right at sizes around the borders of pieces", "[sizes]") {
   // Pieces are of at least 8 KiB: 2048 floats.
   require_job({"2x2"}, [](ho_comm* comm) {
     sweep(comm, {2047, 2048, 2049, 8192, 40000});
@@ -153,7 +153,7 @@ TEST_CASE("results are right for every type and operation") {
   });
 }
 
-TEST_CASE("windows bound the scratch memory") {
+TEST_CASE("windows bound the scratch memory", "[sizes]") {
   const ScopedVariable scratch("HORING_SCRATCH_BYTES", "65536");
   const ScopedVariable piece("HORING_PIECE_BYTES", "4096");
   require_job({"3x2"}, [](ho_comm* comm) {

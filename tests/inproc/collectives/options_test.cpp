@@ -74,7 +74,8 @@ uint16_t bfloat16(float value) {
 
 TEST_CASE(
     "fp32_sums: results are right in all collectives, algorithms, types and places, in many "
-    "tiles") {
+    "tiles",
+    "[sizes]") {
   // Sums to the output go through a tile of 2,048 elements. A piece has 4,096 here.
   const std::vector<const char*> shapes =
       kThreadSanitizer ? std::vector{"2x2", "1+3"} : std::vector{"1x2", "1x4", "2x1", "2x2", "1+3"};
@@ -186,7 +187,7 @@ TEST_CASE("all_to_all_counts with another algorithm on one rank is a mismatch on
   });
 }
 
-TEST_CASE("unequal counts and requests give right results with every algorithm") {
+TEST_CASE("unequal counts and requests give right results with every algorithm", "[sizes]") {
   for (const char* groups : {"2x2", "1+3"}) {
     require_job({groups}, [](ho_comm* comm) {
       size_t turn = 0;  // in place at one count, out of place at the other
@@ -260,7 +261,7 @@ TEST_CASE("a job listens in HORING_PORT_RANGE alone, and a split that finds no p
   });
 }
 
-TEST_CASE("the algorithm of the environment takes every collective") {
+TEST_CASE("the algorithm of the environment takes every collective", "[sizes]") {
   for (const Algorithm algorithm : kAlgorithms) {
     const ScopedVariable variable("HORING_ALGORITHM", std::string(to_string(algorithm)));
     require_job({"2x2"}, [algorithm](ho_comm* comm) {

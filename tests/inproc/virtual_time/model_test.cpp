@@ -139,6 +139,9 @@ TEST_CASE("the model of HO-Ring is as the executor ran it") {
 TEST_CASE("the model of the other algorithms is as the executor ran them") {
   for (const World& world : kWorlds) {
     for (const Collective collective : kCollectives) {
+      if (world.group_count == kWorlds.back().group_count && collective != Collective::kAllGather) {
+        continue;  // they take long; [.model] has them
+      }
       for (const Algorithm algorithm :
            {Algorithm::kRing, Algorithm::kMultiRing, Algorithm::kHierarchical}) {
         CHECK(difference(world, collective, algorithm, kSizes[1]) <= kMaxDifference);

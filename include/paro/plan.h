@@ -53,13 +53,16 @@ PARO_API ho_status paro_strategy_at(uint32_t number, paro_strategy* strategy);
 /* What `paro plan` answers: memory per rank and time of each strategy, and which one to take.
  *
  * `request`: UTF-8 text, a JSON object. Its keys are the options of `paro plan` with _ for -
- * (docs/reference/json.md), its values texts with a unit or numbers:
+ * (docs/reference/json.md), its values texts with a unit or numbers, "units" a list of objects:
  *
  *   {"model": "llama-7b", "nodes": 4, "ranks_per_node": 8, "memory": "80GB", "intra": "2000Gbit",
  *    "inter": "80Gbit", "accumulation": 10, "compute_time": "5.7s"}
  *
  * `answer`: becomes a JSON object as text, that of `paro plan --json`: memory in bytes, times in
  * seconds. The library owns it; it is valid until this thread's next paro_plan.
+ *
+ * With "export": "fsdp2" or "paro.torch" the answer's "export" is a Python program that trains by
+ * the plan, else null.
  *
  * HO_INVALID_ARGUMENT: `request` is no such object; the message names key, value and what it takes,
  * and `answer` is not changed. That nothing fits is no error: "recommended" is null then. */

@@ -91,6 +91,41 @@ bool CollectiveSeconds::world_waits_inside() const {
   return by_rates_.rail.at(slowest_level(by_rates_.cluster, by_rates_.all, work)) == 1;
 }
 
+RankBytes::RankBytes(const WorldShape& world, const Links& links, Over over)
+    : algorithm_(links.world),
+      cluster_(levels_of(world, links)),
+      over_(over),
+      group_(inside_groups(cluster_, world.group_size).value()),
+      rail_(between_groups(cluster_, world.group_size).value()) {}
+
+double RankBytes::sent(const ho::cost::Members& members,
+                       ho::Collective collective,
+                       double bytes) const {
+  const auto work = work_of(cluster_, members, {collective, algorithm_of(algorithm_), bytes});
+  if (over_ == Over::kInnermost) {
+    return work.levels.front().bytes;
+  }
+  double sent = 0;
+  double members_of_unit = members.front();
+  for (size_t at = 1; at < cluster_.size(); ++at) {
+    sent += work.levels.at(at).bytes / members_of_unit;
+    members_of_unit *= members.at(at);
+  }
+  return sent;
+}
+
+double RankBytes::intra(ho::Collective collective, double bytes) const {
+  return sent(group_, collective, bytes);
+}
+
+double RankBytes::inter(ho::Collective collective, double bytes) const {
+  return sent(rail_, collective, bytes);
+}
+
+double RankBytes::world(ho::Collective collective, double bytes) const {
+  return sent(ho::cost::all_ranks(cluster_), collective, bytes);
+}
+
 OutermostBytes::OutermostBytes(const WorldShape& world, const Links& links)
     : algorithm_(links.world),
       cluster_(levels_of(world, links)),

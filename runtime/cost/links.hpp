@@ -77,6 +77,29 @@ class CollectiveSeconds {
   std::vector<Protocol> protocols_;
 };
 
+// Bytes that a rank sends on average: over links of the innermost level, or over all others.
+class RankBytes {
+ public:
+  enum class Over : uint8_t { kInnermost, kOthers };
+  RankBytes(const WorldShape& world, const Links& links, Over over);
+
+  // As CollectiveSeconds has them.
+  [[nodiscard]] double intra(ho::Collective collective, double bytes) const;
+  [[nodiscard]] double inter(ho::Collective collective, double bytes) const;
+  [[nodiscard]] double world(ho::Collective collective, double bytes) const;
+
+ private:
+  [[nodiscard]] double sent(const ho::cost::Members& members,
+                            ho::Collective collective,
+                            double bytes) const;
+
+  WorldAlgorithm algorithm_;
+  ho::cost::Cluster cluster_;
+  Over over_;
+  ho::cost::Members group_;
+  ho::cost::Members rail_;
+};
+
 // Bytes that leave each unit which the outermost level joins, of all collectives of a kind that run
 // at once.
 class OutermostBytes {

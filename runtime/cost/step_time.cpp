@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace paro {
 namespace {
@@ -12,8 +13,8 @@ using ho::Collective;
 template <typename Collectives>
 class Terms {
  public:
-  Terms(const WorldShape& world, const Links& links, double pieces)
-      : group_size_(world.group_size), pieces_(pieces), seconds_(world, links) {}
+  Terms(const WorldShape& world, Collectives seconds, double pieces)
+      : group_size_(world.group_size), pieces_(pieces), seconds_(std::move(seconds)) {}
 
   // Bringing `bytes` together at a scope, or spreading sums of them over it.
   [[nodiscard]] double at_scope(Scope scope, Collective collective, double bytes) const {
@@ -74,22 +75,26 @@ class Terms {
 
 template <typename Collectives>
 StepSeconds step_terms(const Strategy& strategy,
-                       const ModelSize& model,
-                       const BytesPerParameter& bytes,
+                       const StepVolumes& volumes,
                        const Terms<Collectives>& terms) {
-  const double gathered = bytes.parameter * (model.parameters + model.shared);
-  const double reduced = bytes.gradient * (model.trainable + model.shared_trainable);
-  const double gradients = bytes.gradient * model.trainable;
   StepSeconds seconds;
-  seconds.parameters = 2 * terms.at_scope(strategy.parameters, Collective::kAllGather, gathered);
-  seconds.gradients = terms.at_scope(strategy.gradients, Collective::kReduceScatter, reduced);
-  seconds.sync_g = terms.sync_g(strategy.gradients, strategy.optimizer, gradients);
-  seconds.sync_p =
-      terms.sync_p(strategy.optimizer, strategy.parameters, bytes.parameter * model.trainable);
+  seconds.parameters =
+      terms.at_scope(strategy.parameters, Collective::kAllGather, volumes.gathered);
+  seconds.gradients =
+      terms.at_scope(strategy.gradients, Collective::kReduceScatter, volumes.reduced);
+  seconds.sync_g = terms.sync_g(strategy.gradients, strategy.optimizer, volumes.gradients);
+  seconds.sync_p = terms.sync_p(strategy.optimizer, strategy.parameters, volumes.updated);
   return seconds;
 }
 
 }  // namespace
+
+StepVolumes step_volumes(const ModelSize& model, const BytesPerParameter& bytes) {
+  return {2 * bytes.parameter * (model.parameters + model.shared),
+          bytes.gradient * (model.trainable + model.shared_trainable),
+          bytes.gradient * model.trainable,
+          bytes.parameter * model.trainable};
+}
 
 StepSeconds step_seconds(const Strategy& strategy,
                          const ModelSize& model,
@@ -97,7 +102,12 @@ StepSeconds step_seconds(const Strategy& strategy,
                          const WorldShape& world,
                          const Links& links,
                          double pieces) {
-  return step_terms(strategy, model, bytes, Terms<CollectiveSeconds>(world, links, pieces));
+  StepVolumes volumes = step_volumes(model, bytes);
+  volumes.gathered /= 2;  // two collectives, each with its latencies
+  StepSeconds seconds =
+      step_terms(strategy, volumes, Terms(world, CollectiveSeconds(world, links), pieces));
+  seconds.parameters *= 2;
+  return seconds;
 }
 
 StepSeconds outermost_bytes(const Strategy& strategy,
@@ -105,7 +115,16 @@ StepSeconds outermost_bytes(const Strategy& strategy,
                             const BytesPerParameter& bytes,
                             const WorldShape& world,
                             const Links& links) {
-  return step_terms(strategy, model, bytes, Terms<OutermostBytes>(world, links, 1));
+  return step_terms(
+      strategy, step_volumes(model, bytes), Terms(world, OutermostBytes(world, links), 1));
+}
+
+StepSeconds rank_bytes(const Strategy& strategy,
+                       const StepVolumes& volumes,
+                       const WorldShape& world,
+                       const Links& links,
+                       RankBytes::Over over) {
+  return step_terms(strategy, volumes, Terms(world, RankBytes(world, links, over), 1));
 }
 
 double paper_step_seconds(double communication_s, double computation_s) {

@@ -28,6 +28,15 @@ struct StepSeconds {
   }
 };
 
+// What the collectives of a step carry in all, padding included.
+struct StepVolumes {
+  double gathered = 0;   // for one micro-batch, forward and backward
+  double reduced = 0;    // of one micro-batch
+  double gradients = 0;  // of sync-g
+  double updated = 0;    // of sync-p
+};
+[[nodiscard]] StepVolumes step_volumes(const ModelSize& model, const BytesPerParameter& bytes);
+
 // Each term moves in so many collectives, one a unit of the model.
 [[nodiscard]] StepSeconds step_seconds(const Strategy& strategy,
                                        const ModelSize& model,
@@ -42,6 +51,13 @@ struct StepSeconds {
                                           const BytesPerParameter& bytes,
                                           const WorldShape& world,
                                           const Links& links);
+
+// Of the same terms, the bytes that a rank sends on average, of messages that carry as much there.
+[[nodiscard]] StepSeconds rank_bytes(const Strategy& strategy,
+                                     const StepVolumes& volumes,
+                                     const WorldShape& world,
+                                     const Links& links,
+                                     RankBytes::Over over);
 
 // The paper's T: the longer of communication and computation.
 [[nodiscard]] double paper_step_seconds(double communication_s, double computation_s);

@@ -180,15 +180,15 @@ std::span<const Instance> known_instances() {
   return kInstances;
 }
 
-ho::Result<Gpu> find_gpu(std::string_view name) {
-  return find("--gpu", name, kGpus);
+ho::Result<Gpu> find_gpu(std::string_view name, const ho::OptionNames& named) {
+  return find(named("gpu"), name, kGpus);
 }
 
-ho::Result<Instance> find_instance(std::string_view name) {
-  return find("--instance", name, kInstances);
+ho::Result<Instance> find_instance(std::string_view name, const ho::OptionNames& named) {
+  return find(named("instance"), name, kInstances);
 }
 
-ho::Result<double> peak_flops(const Gpu& gpu, Precision precision) {
+ho::Result<double> peak_flops(const Gpu& gpu, Precision precision, const ho::OptionNames& named) {
   constexpr double kTera = 1e12;
   const double tflops = gpu.tflops.at(static_cast<size_t>(precision));
   if (tflops > 0) {
@@ -200,7 +200,8 @@ ho::Result<double> peak_flops(const Gpu& gpu, Precision precision) {
       others.push_back(kPrecisionNames.at(at));
     }
   }
-  return ho::invalid(fmt::format("--precision {}: GPU {} has none; takes {}",
+  return ho::invalid(fmt::format("{} {}: GPU {} has none; takes {}",
+                                 named("precision"),
                                  to_string(precision),
                                  gpu.name,
                                  fmt::join(others, ", ")));

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 
 namespace paro {
@@ -70,11 +71,14 @@ struct Instance {
 
 // A name, or the beginning of one up to a dash: h100 is the first that begins so, h100-sxm. An
 // error names those that are near.
-[[nodiscard]] ho::Result<Gpu> find_gpu(std::string_view name);
-[[nodiscard]] ho::Result<Instance> find_instance(std::string_view name);
+[[nodiscard]] ho::Result<Gpu> find_gpu(std::string_view name, const ho::OptionNames& named = {});
+[[nodiscard]] ho::Result<Instance> find_instance(std::string_view name,
+                                                 const ho::OptionNames& named = {});
 
 // Operations a second, or what the GPU can do instead.
-[[nodiscard]] ho::Result<double> peak_flops(const Gpu& gpu, Precision precision);
+[[nodiscard]] ho::Result<double> peak_flops(const Gpu& gpu,
+                                            Precision precision,
+                                            const ho::OptionNames& named = {});
 
 // The share of the peak that kernels of large transformers execute while nothing is communicated,
 // where none is given. With full recomputation memory is there for larger micro-batches.

@@ -347,15 +347,17 @@ ho::Result<Transformer> read(ConfigValues& values, std::string_view type) {
   };
   return ho::invalid(fmt::format(
       "{}: \"model_type\" {} is none of {}; understood: layers {}, hidden size {}, vocabulary {}; "
-      "missing: the shapes of its layers; give --model params=N,layers={} and --compute-time, "
-      "--activations",
+      "missing: the shapes of its layers; give {} params=N,layers={} and {}, {}",
       values.name(),
       type.empty() ? "(missing)" : ho::escaped(type, 64),
       fmt::join(known_families(), ", "),
       known(layers),
       known(hidden),
       known(vocabulary),
-      layers > 0 ? known(layers) : "N"));
+      values.named()("model"),
+      layers > 0 ? known(layers) : "N",
+      values.named()("compute-time"),
+      values.named()("activations")));
 }
 
 }  // namespace
@@ -372,9 +374,11 @@ std::vector<std::string_view> known_families() {
   return names;
 }
 
-ho::Result<Transformer> parse_config(std::string_view text, std::string_view name) {
+ho::Result<Transformer> parse_config(std::string_view text,
+                                     std::string_view name,
+                                     const ho::OptionNames& named) {
   HORING_ASSIGN(nlohmann::json object, parse_config_object(text, name));
-  ConfigValues values(std::move(object), std::string(name));
+  ConfigValues values(std::move(object), std::string(name), named);
   const std::string type = values.text_or("model_type", "");
   HORING_ASSIGN(Transformer model, read(values, type));
   HORING_TRY(values.status());

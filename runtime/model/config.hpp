@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 #include "model/transformer.hpp"
 
@@ -25,6 +26,8 @@ inline constexpr double kMaxModelParameters = 1e15;
 
 // `name` stands for the file in errors, which are one line: what was understood, what is missing or
 // cannot be, and what to do.
-[[nodiscard]] ho::Result<Transformer> parse_config(std::string_view text, std::string_view name);
+[[nodiscard]] ho::Result<Transformer> parse_config(std::string_view text,
+                                                   std::string_view name,
+                                                   const ho::OptionNames& named = {});
 
 }  // namespace paro

@@ -141,13 +141,14 @@ void ConfigValues::must(bool holds, const std::string& problem) {
 ho::Status ConfigValues::status() const {
   // A size that is missing makes others look wrong.
   if (!missing_.empty()) {
-    return ho::invalid(fmt::format(
-        "{}: missing: {}; add {} as the model's own config.json has {}, or give --model "
-        "params=N,layers=N instead",
-        name_,
-        fmt::join(missing_, ", "),
-        missing_.size() == 1 ? "it" : "them",
-        missing_.size() == 1 ? "it" : "them"));
+    return ho::invalid(
+        fmt::format("{}: missing: {}; add {} as the model's own config.json has {}, or give {} "
+                    "params=N,layers=N instead",
+                    name_,
+                    fmt::join(missing_, ", "),
+                    missing_.size() == 1 ? "it" : "them",
+                    missing_.size() == 1 ? "it" : "them",
+                    named_("model")));
   }
   if (!problem_.empty()) {
     return ho::invalid(fmt::format("{}: {}", name_, problem_));

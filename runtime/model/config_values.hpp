@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 
 namespace paro {
@@ -14,8 +15,8 @@ namespace paro {
 // or cannot be is 1 until status() is asked.
 class ConfigValues {
  public:
-  ConfigValues(nlohmann::json object, std::string name)
-      : object_(std::move(object)), name_(std::move(name)) {}
+  ConfigValues(nlohmann::json object, std::string name, const ho::OptionNames& named)
+      : object_(std::move(object)), name_(std::move(name)), named_(named) {}
 
   // A whole number from 1 to `most`, by its name or where that is not there by its other one.
   [[nodiscard]] double size(std::string_view key, double most, std::string_view other = {});
@@ -31,6 +32,7 @@ class ConfigValues {
 
   void must(bool holds, const std::string& problem);
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const ho::OptionNames& named() const { return named_; }
   // Ok, or the first value that cannot be, or all that are missing.
   [[nodiscard]] ho::Status status() const;
 
@@ -41,6 +43,7 @@ class ConfigValues {
 
   nlohmann::json object_;
   std::string name_;
+  ho::OptionNames named_;
   std::vector<std::string> missing_;
   std::string problem_;
 };

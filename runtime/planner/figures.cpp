@@ -25,7 +25,7 @@ class Units {
   explicit Units(const PlannerRequest& request)
       : sizes_(request.units),
         sharing_(request.sharing_units),
-        first_layer_(!sizes_.empty() || sharing_ > 0 ? 1 : 0) {
+        first_layer_(sizes_.size() > 1 || sharing_ > 0 ? 1 : 0) {
     if (!sizes_.empty()) {
       return;
     }

@@ -9,11 +9,6 @@
 namespace paro {
 namespace {
 
-Precision usual_precision(const Job& job) {
-  const bool has_bf16 = !job.gpu || peak_flops(*job.gpu, Precision::kBf16).ok();
-  return has_bf16 ? Precision::kBf16 : Precision::kFp16;
-}
-
 ActivationShape activation_shape(const Job& job, double sequence) {
   ActivationShape shape;
   shape.sequence = sequence;
@@ -31,7 +26,8 @@ double sequence_of(const Job& job, PlannerRequest& request) {
   constexpr double kUsual = 2048;
   const double longest = job.model.sequence;
   const double sequence = longest > 0 ? std::min(longest, 4 * kUsual) : kUsual;
-  request.assumed.push_back(fmt::format("sequences of {} tokens: give --sequence", sequence));
+  request.assumed.push_back(
+      fmt::format("sequences of {} tokens: give {}", sequence, job.named("sequence")));
   return sequence;
 }
 
@@ -42,7 +38,8 @@ void set_bytes(const Job& job, Precision precision, PlannerRequest& request) {
   const OptimizerKind optimizer = job.optimizer.value_or(OptimizerKind::kAdamW);
   request.bytes = bytes_of(optimizer, precision);
   if (!job.optimizer) {
-    request.assumed.push_back(fmt::format("optimizer {}: give --optimizer", to_string(optimizer)));
+    request.assumed.push_back(
+        fmt::format("optimizer {}: give {}", to_string(optimizer), job.named("optimizer")));
   }
 }
 
@@ -125,15 +122,17 @@ ho::Result<double> computing_s(const Job& job,
   if (!job.gpu) {
     return 0.0;
   }
-  HORING_ASSIGN(const double peak, peak_flops(*job.gpu, precision));
+  HORING_ASSIGN(const double peak, peak_flops(*job.gpu, precision, job.named));
   const double executed = efficiency(*job.gpu, precision, job.recompute == Recompute::kFull);
   const double usual = executed * flops.model() / flops.executed();
   if (!job.mfu) {
     request.assumed.push_back(
-        fmt::format("an MFU of {:.2g} while it computes ({} of {}): give --mfu or --compute-time",
+        fmt::format("an MFU of {:.2g} while it computes ({} of {}): give {} or {}",
                     usual,
                     to_string(precision),
-                    job.gpu->name));
+                    job.gpu->name,
+                    job.named("mfu"),
+                    job.named("compute-time")));
   }
   const double ranks = static_cast<double>(job.sizes.ranks_of_replica());
   return flops.model() * sequence / ranks / (peak * job.mfu.value_or(usual));
@@ -143,27 +142,31 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
   Batch batch{job.micro_batch.value_or(1), job.accumulation.value_or(1)};
   if (job.global_batch == 0) {
     if (!job.micro_batch) {
-      request.assumed.emplace_back(
-          "micro-batches of 1 sequence: give --global-batch or "
-          "--micro-batch");
+      request.assumed.push_back(fmt::format("micro-batches of 1 sequence: give {} or {}",
+                                            job.named("global-batch"),
+                                            job.named("micro-batch")));
     }
     return batch;
   }
   if (job.accumulation) {
-    return ho::invalid("--global-batch chooses the accumulation: leave out --accumulation");
+    return ho::invalid(fmt::format("{} chooses the accumulation: leave out {}",
+                                   job.named("global-batch"),
+                                   job.named("accumulation")));
   }
-  HORING_ASSIGN(const uint32_t sequences, sequences_of_rank(job.global_batch, data_ranks));
+  HORING_ASSIGN(const uint32_t sequences,
+                sequences_of_rank(job.global_batch, data_ranks, job.named));
   if (job.micro_batch || job.sizes.pipeline > 1) {
     if (!job.micro_batch) {
-      request.assumed.emplace_back(
-          "micro-batches of 1 sequence in the pipeline: give --micro-batch");
+      request.assumed.push_back("micro-batches of 1 sequence in the pipeline: give " +
+                                job.named("micro-batch"));
     }
     if (sequences % batch.micro_batch != 0) {
       return ho::invalid(fmt::format(
-          "--micro-batch {}: does not divide the {} sequences of a rank, which are --global-batch "
-          "{} over {} ranks",
+          "{} {}: does not divide the {} sequences of a rank, which are {} {} over {} ranks",
+          job.named("micro-batch"),
           batch.micro_batch,
           sequences,
+          job.named("global-batch"),
           job.global_batch,
           data_ranks));
     }
@@ -176,18 +179,29 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
 
 }  // namespace
 
+Precision precision_of(const Job& job) {
+  const bool has_bf16 = !job.gpu || peak_flops(*job.gpu, Precision::kBf16).ok();
+  return job.precision.value_or(has_bf16 ? Precision::kBf16 : Precision::kFp16);
+}
+
 ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   if (!request.links.levels.empty() && !job.sizes.alone()) {
     return ho::invalid(
-        "--tp, --pp, --cp or --ep beside a cluster of levels: takes its short form, --nodes and "
-        "--ranks-per-node");
+        fmt::format("{}, {}, {} or {} beside a cluster of levels: takes its short form, {} and {}",
+                    job.named("tp"),
+                    job.named("pp"),
+                    job.named("cp"),
+                    job.named("ep"),
+                    job.named("nodes"),
+                    job.named("ranks-per-node")));
   }
   const WorldShape nodes = request.world;
-  const Precision precision = job.precision.value_or(usual_precision(job));
+  const Precision precision = precision_of(job);
   const double sequence = sequence_of(job, request);
-  HORING_TRY(check(job.sizes, job.model, nodes, sequence));
+  HORING_TRY(check(job.sizes, job.model, nodes, sequence, job.named));
   if (!job.precision && job.gpu) {
-    request.assumed.push_back(fmt::format("precision {}: give --precision", to_string(precision)));
+    request.assumed.push_back(
+        fmt::format("precision {}: give {}", to_string(precision), job.named("precision")));
   }
   set_bytes(job, precision, request);
   HORING_ASSIGN(const double sequence_s, computing_s(job, precision, sequence, request));
@@ -203,8 +217,10 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   request.compute_s = job.compute_s.value_or((sequence_s + waiting_s) * sequences * (1 + bubble));
   if (!job.compute_s && !job.gpu) {
     request.compute_s = 0;
-    request.assumed.emplace_back(
-        "no computation, communication alone is compared: give --gpu or --compute-time");
+    request.assumed.push_back(
+        fmt::format("no computation, communication alone is compared: give {} or {}",
+                    job.named("gpu"),
+                    job.named("compute-time")));
   }
   const double of_sequence = peak_activations(job.model,
                                               activation_shape(job, sequence),
@@ -214,9 +230,10 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   request.activation_bytes = job.activation_bytes.value_or(of_sequence * batch.micro_batch);
   request.activations_of_sequence = job.activation_bytes.value_or(of_sequence);
   if (!job.activation_bytes) {
-    request.assumed.push_back(fmt::format(
-        "activations of {} for a sequence, by formula, with FlashAttention: give --activations",
-        ho::bytes_text(of_sequence)));
+    request.assumed.push_back(
+        fmt::format("activations of {} for a sequence, by formula, with FlashAttention: give {}",
+                    ho::bytes_text(of_sequence),
+                    job.named("activations")));
   }
   if (job.gpu) {
     request.reserve_bytes = Reserve{}.bytes(request.memory_bytes);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 #include "machine/machine.hpp"
 #include "model/flops.hpp"
@@ -24,6 +25,7 @@
 namespace paro {
 
 struct Job {
+  ho::OptionNames named;  // in messages
   Transformer model;
   double sequence = 0;  // 0: the model's longest
   std::optional<Gpu> gpu;
@@ -47,6 +49,9 @@ struct JobSteps {
   double bubble = 0;                      // of the time that a full pipeline computes
   std::vector<DimensionTraffic> traffic;  // of a micro-batch, beside data parallelism
 };
+
+// As given, else bf16, or fp16 where the GPU has no bf16.
+[[nodiscard]] Precision precision_of(const Job& job);
 
 // In: world and links of nodes and NICs of a node, memory of a GPU, the model's parameters and
 // trained ones. Out: all that the job has to do with.

@@ -31,31 +31,38 @@ double most_experts(const Transformer& model) {
   return most;
 }
 
-ho::Status check_ranks(const Parallelism& sizes, const WorldShape& world) {
+ho::Status check_ranks(const Parallelism& sizes,
+                       const WorldShape& world,
+                       const ho::OptionNames& named) {
   const uint32_t node = world.group_size;
   if (sizes.tensor > node) {
     return ho::invalid(fmt::format(
-        "--tp {}: is more than the {} ranks of a node, and every layer would wait for the network "
-        "between nodes; takes at most {}, and --pp or --cp for more",
+        "{} {}: is more than the {} ranks of a node, and every layer would wait for the network "
+        "between nodes; takes at most {}, and {} or {} for more",
+        named("tp"),
         sizes.tensor,
         node,
-        node));
+        node,
+        named("pp"),
+        named("cp")));
   }
   const double beside = double{1} * sizes.tensor * sizes.context;
   if (beside < node ? !divides(beside, node) : !divides(node, beside)) {
-    return ho::invalid(fmt::format(
-        "--tp {} --cp {}: {} ranks side by side and nodes of {} do not divide one another",
-        sizes.tensor,
-        sizes.context,
-        beside,
-        node));
+    return ho::invalid(
+        fmt::format("{} {} {} {}: {} ranks side by side and nodes of {} do not divide one another",
+                    named("tp"),
+                    sizes.tensor,
+                    named("cp"),
+                    sizes.context,
+                    beside,
+                    node));
   }
-  HORING_TRY(must_divide("--tp x --pp x --cp of",
+  HORING_TRY(must_divide(fmt::format("{} x {} x {} of", named("tp"), named("pp"), named("cp")),
                          sizes.ranks_of_replica(),
                          double{1} * world.group_count * world.group_size,
                          "ranks"));
   const uint32_t data = data_parallel(sizes, world, 1).ranks();
-  return must_divide("--ep", sizes.expert, data, "ranks of data parallelism");
+  return must_divide(named("ep"), sizes.expert, data, "ranks of data parallelism");
 }
 
 }  // namespace
@@ -63,27 +70,29 @@ ho::Status check_ranks(const Parallelism& sizes, const WorldShape& world) {
 ho::Status check(const Parallelism& sizes,
                  const Transformer& model,
                  const WorldShape& world,
-                 double sequence) {
-  HORING_TRY(check_ranks(sizes, world));
+                 double sequence,
+                 const ho::OptionNames& named) {
+  HORING_TRY(check_ranks(sizes, world, named));
   const Attention& attention = model.layers.front().attention;
-  HORING_TRY(must_divide("--tp", sizes.tensor, attention.heads, "heads"));
+  HORING_TRY(must_divide(named("tp"), sizes.tensor, attention.heads, "heads"));
   if (sizes.tensor < attention.kv_heads) {  // else keys and values are held more than once
-    HORING_TRY(must_divide("--tp", sizes.tensor, attention.kv_heads, "heads of keys"));
+    HORING_TRY(must_divide(named("tp"), sizes.tensor, attention.kv_heads, "heads of keys"));
   }
-  HORING_TRY(must_divide("--pp x its interleaved parts of",
+  HORING_TRY(must_divide(named("pp") + " x its interleaved parts of",
                          uint64_t{1} * sizes.pipeline * sizes.parts,
                          static_cast<double>(model.layers.size()),
                          "layers"));
-  HORING_TRY(must_divide("--cp", sizes.context, sequence, "tokens of a sequence"));
+  HORING_TRY(must_divide(named("cp"), sizes.context, sequence, "tokens of a sequence"));
   if (sizes.parts > 1 && sizes.pipeline == 1) {
-    return ho::invalid("--interleave takes --pp beside it");
+    return ho::invalid(named("interleave") + " takes " + named("pp") + " beside it");
   }
   if (sizes.expert > 1 && most_experts(model) == 0) {
-    return ho::invalid(
-        fmt::format("--ep {}: the model has no routed experts; leave it out", sizes.expert));
+    return ho::invalid(fmt::format(
+        "{} {}: the model has no routed experts; leave it out", named("ep"), sizes.expert));
   }
-  return sizes.expert > 1 ? must_divide("--ep", sizes.expert, most_experts(model), "routed experts")
-                          : ho::Status();
+  return sizes.expert > 1
+             ? must_divide(named("ep"), sizes.expert, most_experts(model), "routed experts")
+             : ho::Status();
 }
 
 DataParallel data_parallel(const Parallelism& sizes,

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 #include "cost/memory.hpp"
 #include "model/activations.hpp"
@@ -37,7 +38,8 @@ struct Parallelism {
 [[nodiscard]] ho::Status check(const Parallelism& sizes,
                                const Transformer& model,
                                const WorldShape& world,
-                               double sequence);
+                               double sequence,
+                               const ho::OptionNames& named = {});
 
 // What data parallelism sees: its ranks, in groups of those that share a node, and their NICs.
 struct DataParallel {

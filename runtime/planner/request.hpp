@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,24 @@ namespace paro {
 
 inline constexpr uint32_t kMaxLayers = 1024;
 
+// Bytes that a unit's collectives carry, padding included, where its owner knows them; else as
+// many as its parameters have.
+struct UnitMessages {
+  std::optional<double> gathered;  // by each gather of a micro-batch
+  std::optional<double> reduced;   // gradients, of a micro-batch or of the step
+  std::optional<double> updated;   // parameters, after the optimizer
+  // Of the two, between groups.
+  std::optional<double> reduced_between;
+  std::optional<double> updated_between;
+  bool stays_gathered = false;  // from forward to backward: one gather, not two
+};
+
 // What a unit computes with.
 struct UnitSize {
   double parameters = 0;
   double trainable = 0;
   double work = 0;  // the parameters that would compute for as long, on average
+  UnitMessages messages = {};
 };
 
 struct PlannerRequest {
@@ -49,9 +63,9 @@ struct PlannerRequest {
   // no layer's are.
   uint64_t bucket_bytes = 0;
 
-  // What planner/job.hpp knows of a job by names. Units that differ, in the order of the forward
-  // pass, in place of `layers` equal ones: where units share parameters the first has what the last
-  // `sharing_units` compute with.
+  // What planner/job.hpp knows of a job by names, or its owner of its units. Units that differ, in
+  // the order of the forward pass, in place of `layers` equal ones: where units share parameters
+  // the first has what the last `sharing_units` compute with.
   std::vector<UnitSize> units;
   double routed_share = 0;    // of the model's parameters, routed experts,
   uint32_t expert_ranks = 1;  // which so many ranks share beside the data-parallel ones

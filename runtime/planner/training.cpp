@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 namespace paro {
 namespace {
 
@@ -11,13 +13,14 @@ bool is_wide(Precision precision) {
 
 }  // namespace
 
-BytesPerParameter bytes_of(OptimizerKind optimizer, Precision precision) {
+BytesPerParameter bytes_of(OptimizerKind optimizer, double element_bytes) {
   constexpr double kFp32 = 4;
+  const double state = std::max(element_bytes, kFp32);
   constexpr double kScalesOf8Bit = 2 * kFp32 / 256;
   double states = 0;
   switch (optimizer) {
     case OptimizerKind::kAdamW:
-      states = 2 * kFp32;
+      states = 2 * state;
       break;
     case OptimizerKind::kAdamW8Bit:
       states = 2 + kScalesOf8Bit;
@@ -25,29 +28,33 @@ BytesPerParameter bytes_of(OptimizerKind optimizer, Precision precision) {
     case OptimizerKind::kSgd:
       break;
     case OptimizerKind::kSgdMomentum:
-      states = kFp32;
+      states = state;
   }
-  BytesPerParameter bytes;
-  bytes.parameter = bytes.gradient = is_wide(precision) ? kFp32 : 2;
-  bytes.optimizer = states + (is_wide(precision) ? 0 : kFp32);
-  return bytes;
+  return {element_bytes, element_bytes, states + (element_bytes < kFp32 ? kFp32 : 0)};
+}
+
+BytesPerParameter bytes_of(OptimizerKind optimizer, Precision precision) {
+  return bytes_of(optimizer, is_wide(precision) ? 4.0 : 2.0);
 }
 
 std::string_view gradient_type(Precision precision) {
   return is_wide(precision) ? "fp32" : precision == Precision::kFp16 ? "fp16" : "bf16";
 }
 
-ho::Result<uint32_t> sequences_of_rank(uint32_t global_batch, uint32_t data_ranks) {
+ho::Result<uint32_t> sequences_of_rank(uint32_t global_batch,
+                                       uint32_t data_ranks,
+                                       const ho::OptionNames& named) {
   if (global_batch % data_ranks == 0 && global_batch > 0) {
     return global_batch / data_ranks;
   }
   const uint64_t below = uint64_t{1} * global_batch / data_ranks * data_ranks;
-  return ho::invalid(fmt::format(
-      "--global-batch {}: does not divide among {} ranks of data parallelism; {}{} does",
-      global_batch,
-      data_ranks,
-      below > 0 ? fmt::format("{} or ", below) : "",
-      below + data_ranks));
+  return ho::invalid(
+      fmt::format("{} {}: does not divide among {} ranks of data parallelism; {}{} does",
+                  named("global-batch"),
+                  global_batch,
+                  data_ranks,
+                  below > 0 ? fmt::format("{} or ", below) : "",
+                  below + data_ranks));
 }
 
 Batch choose_batch(uint32_t sequences,

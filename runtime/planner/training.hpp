@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 #include "cost/memory.hpp"
 #include "machine/machine.hpp"
@@ -25,6 +26,8 @@ inline constexpr std::array kOptimizerNames{std::string_view("adamw"),
 // converted as they are used. Where they have 2 the optimizer keeps masters of 4. To it AdamW adds
 // 8, with 8 bits 2 and a scale of 4 bytes for every 256 values (bitsandbytes), momentum 4.
 [[nodiscard]] BytesPerParameter bytes_of(OptimizerKind optimizer, Precision precision);
+// The same of elements of so many bytes: of wider ones than 4, states are as wide.
+[[nodiscard]] BytesPerParameter bytes_of(OptimizerKind optimizer, double element_bytes);
 // "bf16"
 [[nodiscard]] std::string_view gradient_type(Precision precision);
 
@@ -47,7 +50,9 @@ struct Batch {
 };
 
 // The sequences of a rank in a step, or which numbers near `global_batch` it would do with.
-[[nodiscard]] ho::Result<uint32_t> sequences_of_rank(uint32_t global_batch, uint32_t data_ranks);
+[[nodiscard]] ho::Result<uint32_t> sequences_of_rank(uint32_t global_batch,
+                                                     uint32_t data_ranks,
+                                                     const ho::OptionNames& named = {});
 
 // The largest micro-batch that divides the `sequences` and leaves at least `least` micro-batches
 // (a pipeline's stages), of which the activations fit what is left; where none does, 1.

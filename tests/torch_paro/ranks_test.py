@@ -29,7 +29,8 @@ import training  # noqa: F401  (takes --full out of the arguments)
 from models import Model
 from paro.torch import planning
 from paro.torch.meshes import world_of
-from paro.torch.planning import _bytes_of
+from paro._library import plan
+from paro.torch.planning import _units_of
 from ranks import RanksFailed, run_ranks
 
 SOON = 4
@@ -393,12 +394,18 @@ class Planner(unittest.TestCase):
     def test_the_bytes_of_a_parameter_follow_its_type(self) -> None:
         half, mixed = nn.Linear(4, 4, bias=False, dtype=torch.bfloat16), nn.ModuleList([nn.Linear(4, 4, bias=False)])
         mixed.append(nn.Linear(4, 4, bias=False, dtype=torch.bfloat16).requires_grad_(False))
-        self.assertEqual(_bytes_of(half), (2, 2, 12))
-        self.assertEqual(_bytes_of(half.float()), (4, 4, 8))
-        self.assertEqual(_bytes_of(mixed), (3, 4, 8))
+
+        def planned(model: nn.Module) -> Any:
+            answer = plan({"units": _units_of(model, 1), "nodes": 1, "ranks_per_node": 1})
+            return answer["request"]["bytes_per_parameter"]
+
+        self.assertEqual(planned(half), [2, 2, 12])
+        self.assertEqual(planned(half.float()), [4, 4, 8])
+        self.assertEqual(planned(half.double()), [8, 8, 16])
+        self.assertEqual(planned(mixed), [3, 4, 8])
 
     def test_the_planner_is_given_the_bytes_of_a_parameter(self) -> None:
-        def run(input: Any) -> str:
+        def run(input: Any) -> Any:
             requested: dict[str, Any] = {}
 
             def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -409,11 +416,10 @@ class Planner(unittest.TestCase):
             planning.measure_links = lambda _: planning.Links(1, 1, 0, 0, 0)
             model = Model().to(torch.bfloat16)
             paro.torch.choose_strategy(model, paro.torch.init_mesh("cpu", 1), bytes_per_parameter=input)
-            return str(requested["bytes"])
+            return [each.get("element_bytes") for each in requested["units"]], requested.get("bytes")
 
-        self.assertEqual(run_ranks([1], run, None, backend="gloo"), ["2,2,12"])
-        self.assertEqual(run_ranks([1], run, (2, 4, 8), backend="gloo"), ["2,4,8"])
-
+        self.assertEqual(run_ranks([1], run, None, backend="gloo"), [([2], None)])
+        self.assertEqual(run_ranks([1], run, (2, 4, 8), backend="gloo"), [([None], "2,4,8")])
 
     def test_the_planner_is_given_each_link_under_its_own_key(self) -> None:
         links = planning.Links(3e9, 2e8, 0.001, 0.002, 0.0035)

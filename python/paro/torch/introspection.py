@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
+from paro._library import plan
 from paro.torch.fsdp_private import parameter_groups, parameters_of, stays_gathered
 from paro.torch.masters import UnitMasters
 from paro.torch.optimizer import Optimizer, optimizer_of
@@ -116,41 +117,33 @@ def _padded(parameter: nn.Parameter, unit: Unit) -> int:
     return -(-rows // shards) * shards * (whole // rows) if rows else 0
 
 
-def _ring(scope: Scope, unit: Unit, sent: float) -> Traffic:
-    """One all-gather or one reduce-scatter of so many bytes over a scope, as HO-Ring sends them."""
-    groups, group_size = (1, unit.mesh.size()) if unit.mesh.ndim == 1 else unit.mesh.shape
-    intra = (group_size - 1) / group_size * sent
-    between = (groups - 1) / groups * sent / group_size
-    return Traffic(intra, 0.0 if scope is Scope.I else between)
+def _shape_of(unit: Unit) -> tuple[int, int]:
+    """Groups, and ranks of each."""
+    return (1, unit.mesh.size()) if unit.mesh.ndim == 1 else (unit.mesh.size(0), unit.mesh.size(1))
 
 
-def _unit_traffic(
-    unit: Unit, made: UnitMasters | None, parameters: list[nn.Parameter], passes: int, is_root: bool
-) -> Traffic:
-    strategy = unit.strategy
+def _unit_request(
+    unit: Unit, made: UnitMasters | None, parameters: list[nn.Parameter], is_root: bool
+) -> dict[str, Any]:
+    """What the collectives of a unit carry, as a unit of paro_plan's request (docs/reference/json.md)."""
     policy = unit.mp_policy
     kind = policy.param_dtype or parameters[0].dtype
-    reduced = (policy.reduce_dtype or kind).itemsize
-    gathered = sum(_padded(p, unit) for p in parameters) * kind.itemsize
-    summed = sum(_padded(p, unit) for p in parameters if p.requires_grad) * reduced
-    reductions = 1 if strategy.reduces_last_only else passes
-    if strategy.shards is Scope.N:
-        return _ring(Scope.G, unit, summed) * 2
-    # What stays gathered from forward to backward, as a root does, is not gathered again.
-    gathers = 1 if strategy.keeps_unsharded else passes * (1 if stays_gathered(unit.module, is_root) else 2)
-    total = _ring(strategy.shards, unit, gathered) * gathers
-    total += _ring(strategy.shards, unit, summed) * reductions
-    groups = unit.mesh.size(0) if unit.mesh.ndim == 2 else 1
-    share = (groups - 1) / groups
-    if strategy.optimizer is Scope.I:
-        total += Traffic(0.0, 2 * share * summed / unit.shard_count)
+    padded = sum(_padded(p, unit) for p in parameters)
+    trained = sum(_padded(p, unit) for p in parameters if p.requires_grad)
+    request = {
+        "parameters": padded,
+        "trained": trained,
+        "gathered_bytes": padded * kind.itemsize,
+        "reduced_bytes": trained * (policy.reduce_dtype or kind).itemsize,
+        "updated_bytes": padded * kind.itemsize,  # FSDP2 gathers frozen ones again too
+        # As a root does, which is then not gathered again.
+        "stays_gathered": stays_gathered(unit.module, is_root),
+    }
     if made is not None and made.group is not None:
-        row = made.layout.row_elements
-        outer = passes if strategy.splits_every_sum else 1
-        flags = len(made.layout.pieces)
-        total += Traffic(0.0, (groups - 1) * (row + flags) * made.reduction.wire.itemsize * outer)
-        total += Traffic(0.0, (groups - 1) * row * made.gathered_as.itemsize)
-    return total
+        row, flags = made.layout.row_elements, len(made.layout.pieces)
+        request["reduced_between_bytes"] = unit.mesh.size() * (row + flags) * made.reduction.wire.itemsize
+        request["updated_between_bytes"] = unit.mesh.size() * row * made.gathered_as.itemsize
+    return request
 
 
 def traffic_of_a_step(model: nn.Module, passes: int = 1) -> Traffic:
@@ -171,13 +164,21 @@ def traffic_of_a_step(model: nn.Module, passes: int = 1) -> Traffic:
     """
     optimizer = optimizer_of(model, "traffic_of_a_step")
     made = {id(each.unit): each for each in optimizer.unit_masters}
-    total = Traffic(0.0, 0.0)
     managed = managed_parameters(model, optimizer.units)
-    for index, (unit, named) in enumerate(zip(optimizer.units, managed, strict=True)):
-        if named:
-            parameters = [parameter for _, parameter in named]
-            total += _unit_traffic(unit, made.get(id(unit)), parameters, passes, index == 0)
-    return total
+    units = [
+        _unit_request(unit, made.get(id(unit)), [parameter for _, parameter in named], index == 0)
+        for index, (unit, named) in enumerate(zip(optimizer.units, managed, strict=True))
+        if named
+    ]
+    first = optimizer.units[0]
+    groups, group_size = _shape_of(first)
+    any_rate = "1GB"  # bytes do not depend on it, and times are not looked at
+    answer = plan({
+        "units": units, "nodes": groups, "ranks_per_node": group_size, "nics": group_size, "accumulation": passes,
+        "intra": any_rate, "inter": any_rate, "no_overlap": True,
+    })  # fmt: skip
+    sent = next(each["sent_bytes"] for each in answer["strategies"] if each["name"] == str(first.strategy))
+    return Traffic(sent["intra"], sent["inter"])
 
 
 def explain(model: nn.Module, passes: int = 1) -> str:
@@ -197,7 +198,7 @@ def explain(model: nn.Module, passes: int = 1) -> str:
     optimizer = optimizer_of(model, "explain")
     unit = optimizer.units[0]
     strategy = unit.strategy
-    groups, size = (1, unit.mesh.size()) if unit.mesh.ndim == 1 else unit.mesh.shape
+    groups, size = _shape_of(unit)
     held = memory(model)
     over = {
         Scope.N: "every rank has all of it",

@@ -182,14 +182,13 @@ def choose_strategy(
     with checked_together("choose_strategy") as compared:
         check_dimensions(mesh, "choose_strategy")
         compared["mesh"] = mesh.mesh.shape
-        compared["model"] = of_model = _of_model(model, layers)
         compared["memory_bytes"] = _number("memory_bytes", memory_bytes, 1) if memory_bytes is not None else None
         compared["accumulation"] = _number("accumulation", accumulation, 1)
         compared["layers"] = _number("layers", layers, 1)
-        compared["bytes_per_parameter"] = states = bytes_per_parameter or _bytes_of(model)
-        request = {
-            "model": of_model,
-            "bytes": ",".join(f"{_number('bytes_per_parameter', each, 0):.9g}" for each in states),
+        compared["model"] = units = _units_of(model, layers, bytes_per_parameter is None)
+        compared["bytes_per_parameter"] = bytes_per_parameter
+        request: dict[str, Any] = {
+            "units": units,
             "nodes": mesh.size(0),
             "ranks_per_node": mesh.size(1),
             "nics": mesh.size(1),
@@ -197,6 +196,9 @@ def choose_strategy(
             "compute_time": f"{_number('compute_seconds', compute_seconds, 0):.9f}s",
             "update_time": f"{_number('update_seconds', update_seconds, 0):.9f}s",
         }
+        if bytes_per_parameter is not None:
+            numbers = [_number("bytes_per_parameter", each, 0) for each in bytes_per_parameter]
+            request["bytes"] = ",".join(f"{each:.9g}" for each in numbers)
         if memory_bytes is not None:
             request["memory"] = f"{memory_bytes:.0f}B"
     links = measure_links(mesh)
@@ -216,24 +218,21 @@ def _number(name: str, value: Any, least: float) -> float:
     return value
 
 
-def _of_model(model: nn.Module, layers: int) -> str:
-    parameters = list(model.parameters())
-    total = sum(p.numel() for p in parameters)
-    trained = sum(p.numel() for p in parameters if p.requires_grad)
-    if trained == 0:
+def _units_of(model: nn.Module, layers: int, types_count: bool = True) -> list[dict[str, Any]]:
+    """Units of paro_plan's request: so many of about the same size in all, of one type of parameters each."""
+    parameters = [p for p in model.parameters() if p.numel() > 0]
+    if not any(p.requires_grad for p in parameters):
         raise ValueError("choose_strategy: the model has no parameter that is trained; is all of it frozen?")
-    return f"params={total},trainable={trained},layers={layers},sequence=1"
-
-
-def _bytes_of(model: nn.Module) -> tuple[float, float, float]:
-    """Of the mean parameter. Optimizer is for Adam: narrow types have an fp32 master beside its two states."""
-    sizes = [(p.numel(), p.element_size()) for p in model.parameters()]
-    trained = [(p.numel(), p.element_size()) for p in model.parameters() if p.requires_grad]
-    states = [(count, 12 if size < 4 else 2 * size) for count, size in trained]
-    parameter, gradient, optimizer = (
-        sum(count * size for count, size in each) / sum(count for count, _ in each) for each in (sizes, trained, states)
-    )
-    return parameter, gradient, optimizer
+    total = sum(p.numel() for p in parameters)
+    units = []
+    for element_bytes in sorted({p.element_size() for p in parameters}):
+        typed = [p for p in parameters if p.element_size() == element_bytes]
+        count = sum(p.numel() for p in typed)
+        trained = sum(p.numel() for p in typed if p.requires_grad)
+        share = max(1, round(layers * count / total))
+        unit = {"parameters": count / share, "trained": trained / share, "count": share}
+        units.append({**unit, "element_bytes": element_bytes} if types_count else unit)
+    return units
 
 
 def _requested(links: Links, request: dict[str, Any]) -> tuple[str, str] | str:

@@ -7,12 +7,16 @@
 #include <utility>
 
 #include "cost/text/json_object.hpp"
+#include "planner/sent_bytes.hpp"
 #include "planner/text/group_text.hpp"
+#include "planner/text/plan_export.hpp"
 
 namespace paro {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr auto kReplaceBadBytes = Json::error_handler_t::replace;
 
 Json memory_json(const MemoryNeed& need) {
   return {{"parameters", need.states.parameters},
@@ -37,12 +41,17 @@ Json time_json(const StepTime& time) {
           {"step_most", time.range.most_s}};
 }
 
+Json sent_json(const SentBytes& sent) {
+  return {{"intra", sent.intra}, {"inter", sent.inter}};
+}
+
 Json strategy_json(const StrategyFigures& figures, const PlanOptions& options) {
   Json json = {{"name", letters(figures.strategy)},
                {"known_as", known_as(figures.strategy)},
                {"memory_bytes", memory_json(figures.memory)},
                {"time_s", time_json(figures.time)},
                {"exposed_s", figures.time.exposed_s},
+               {"sent_bytes", sent_json(sent_bytes(figures.strategy, options.request))},
                {"accumulation", figures.micro_batches},
                {"paper_t_s", figures.time.paper_step_s},
                {"throughput_indicator", figures.time.indicator},  // null where T is 0
@@ -159,9 +168,7 @@ constexpr std::string_view kNoOverlap = "no_overlap";
 
 // "micro_batch" of "micro-batch".
 std::string key_of(const PlanOption& option) {
-  std::string key = option.name;
-  std::replace(key.begin(), key.end(), '-', '_');
-  return key;
+  return ho::OptionNames::as_keys()(option.name);
 }
 
 std::string all_keys() {
@@ -188,9 +195,12 @@ ho::Status set(PlanTexts& texts, const std::string& key, const nlohmann::json& v
     return ho::invalid(fmt::format(
         "paro_plan: {} is not known; takes {}", ho::value_text(nlohmann::json(key)), all_keys()));
   }
-  if (!value.is_string() && !value.is_number()) {
-    return ho::invalid(
-        fmt::format("paro_plan: \"{}\" {}: takes a text or a number", key, ho::value_text(value)));
+  const bool is_list = option->text == &PlanTexts::units;
+  if (is_list ? !value.is_array() : !value.is_string() && !value.is_number()) {
+    return ho::invalid(fmt::format("paro_plan: \"{}\" {}: takes {}",
+                                   key,
+                                   ho::value_text(value),
+                                   is_list ? "a list of objects" : "a text or a number"));
   }
   texts.*(option->text) = value.is_string() ? value.get<std::string>() : value.dump();
   return {};
@@ -205,6 +215,9 @@ ho::Result<Report> report_of(PlanOptions options, std::vector<std::string> notes
   Report report{std::move(options), chosen.recommendation, std::move(notes)};
   if (sizes.plans.size() > 1) {
     report.sizes = std::move(sizes);
+  }
+  if (report.options.export_to) {
+    HORING_ASSIGN(report.program, program_text(report));
   }
   return report;
 }
@@ -232,15 +245,18 @@ std::string json_text(const Report& report) {
   }
   json["notes"] = report.notes;
   json["parallelism"] = parallelism_json(report.options);
+  json["export"] = report.program ? Json(*report.program) : Json();
   json["assumed"] = report.options.request.assumed;
   add_groups(report, json);
   // The path of a model may have bytes that are no UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, kReplaceBadBytes) + "\n";
 }
 
 ho::Result<std::string> answer_to(std::string_view request) {
   HORING_ASSIGN(const nlohmann::json json, ho::parse_object(request, "paro_plan", all_keys()));
   PlanTexts texts;
+  texts.named = ho::OptionNames::as_keys();
+  texts.command = fmt::format("paro_plan({})", json.dump(-1, ' ', false, kReplaceBadBytes));
   for (const auto& [key, value] : json.items()) {
     HORING_TRY(set(texts, key, value));
   }

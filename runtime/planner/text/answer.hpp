@@ -2,6 +2,7 @@
 // reading a cluster file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ struct Report {
   Recommendation recommendation;
   std::vector<std::string> notes;  // on the source of the figures
   SizedPlans sizes = {};           // where several were compared
+  // What `export_to` asks for, in Python.
+  std::optional<std::string> program = {};
 };
 
 // Recommends for the group sizes that the options ask for. The options' request becomes that of the
@@ -29,7 +32,8 @@ struct Report {
 [[nodiscard]] std::string json_text(const Report& report);
 
 // `request`: a JSON object. Its keys are the names of plan_options() with _ for -, its values texts
-// or numbers, and "no_overlap", true or false. The answer is json_text(). Errors name the key.
+// or numbers, "units" a list, and "no_overlap", true or false. The answer is json_text(). Errors
+// name the key.
 [[nodiscard]] ho::Result<std::string> answer_to(std::string_view request);
 
 }  // namespace paro

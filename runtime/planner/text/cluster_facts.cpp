@@ -73,10 +73,11 @@ ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view n
   return facts;
 }
 
-ho::Result<ClusterFacts> read_cluster_file(const std::string& path) {
+ho::Result<ClusterFacts> read_cluster_file(const std::string& path, const ho::OptionNames& named) {
   const auto text = ho::read_text_file(path, ho::cost::kMaxLevelsFileBytes);
   if (!text.ok()) {
-    return ho::invalid(fmt::format("--cluster {}: cannot be read ({}); takes a JSON object with {}",
+    return ho::invalid(fmt::format("{} {}: cannot be read ({}); takes a JSON object with {}",
+                                   named("cluster"),
                                    path,
                                    text.status().message(),
                                    kKeys));
@@ -108,17 +109,17 @@ ho::Status check_memory(const ClusterFacts& facts) {
 }
 
 // Options of the short form say nothing of levels.
-ho::Status refuse_short_form(const ClusterFacts& facts) {
-  const std::array<std::pair<const char*, bool>, 8> given{
-      {{"--nodes", facts.nodes.has_value()},
-       {"--ranks-per-node", facts.ranks_per_node.has_value()},
-       {"--intra", facts.intra_bytes_per_s.has_value()},
-       {"--inter", facts.inter_bytes_per_s.has_value()},
-       {"--nics", facts.nics.has_value()},
-       {"--intra-call", facts.intra_call_s.has_value()},
-       {"--inter-call", facts.inter_call_s.has_value()},
-       {"--world-call", facts.world_call_s.has_value()}}};
-  for (const auto& [option, reported] : given) {
+ho::Status refuse_short_form(const ClusterFacts& facts, const ho::OptionNames& named) {
+  const std::array<std::pair<std::string, bool>, 8> options{
+      {{named("nodes"), facts.nodes.has_value()},
+       {named("ranks-per-node"), facts.ranks_per_node.has_value()},
+       {named("intra"), facts.intra_bytes_per_s.has_value()},
+       {named("inter"), facts.inter_bytes_per_s.has_value()},
+       {named("nics"), facts.nics.has_value()},
+       {named("intra-call"), facts.intra_call_s.has_value()},
+       {named("inter-call"), facts.inter_call_s.has_value()},
+       {named("world-call"), facts.world_call_s.has_value()}}};
+  for (const auto& [option, reported] : options) {
     if (reported) {
       return ho::invalid(fmt::format(
           "{} beside a cluster of levels: change the level in the file instead", option));
@@ -127,8 +128,10 @@ ho::Status refuse_short_form(const ClusterFacts& facts) {
   return {};
 }
 
-ho::Status apply_levels(const ClusterFacts& facts, PlannerRequest& request) {
-  HORING_TRY(refuse_short_form(facts));
+ho::Status apply_levels(const ClusterFacts& facts,
+                        PlannerRequest& request,
+                        const ho::OptionNames& named) {
+  HORING_TRY(refuse_short_form(facts, named));
   HORING_TRY(check_memory(facts));
   const ho::cost::Cluster& levels = facts.levels;
   Links& links = request.links;
@@ -148,21 +151,21 @@ ho::Status apply_levels(const ClusterFacts& facts, PlannerRequest& request) {
 
 }  // namespace
 
-ho::Status apply(const ClusterFacts& facts, PlannerRequest& request) {
+ho::Status apply(const ClusterFacts& facts, PlannerRequest& request, const ho::OptionNames& named) {
   if (!facts.levels.empty()) {
-    return apply_levels(facts, request);
+    return apply_levels(facts, request, named);
   }
   if (!facts.nodes) {
-    return missing("--nodes", "how many nodes (groups of ranks) there are", "4");
+    return missing(named("nodes"), "how many nodes (groups of ranks) there are", "4");
   }
   if (!facts.ranks_per_node) {
-    return missing("--ranks-per-node", "how many ranks each node has", "8");
+    return missing(named("ranks-per-node"), "how many ranks each node has", "8");
   }
   if (*facts.ranks_per_node > 1 && !facts.intra_bytes_per_s) {
-    return missing("--intra", "the rate of a rank's links inside its node", "2000Gbit");
+    return missing(named("intra"), "the rate of a rank's links inside its node", "2000Gbit");
   }
   if (*facts.nodes > 1 && !facts.inter_bytes_per_s) {
-    return missing("--inter", "the rate of a NIC between nodes", "80Gbit");
+    return missing(named("inter"), "the rate of a NIC between nodes", "80Gbit");
   }
   HORING_TRY(check_memory(facts));
   request.world = {*facts.nodes, *facts.ranks_per_node};

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 #include "planner/request.hpp"
 
@@ -31,7 +32,8 @@ struct ClusterFacts {
 
 // `name` stands for the file in errors.
 [[nodiscard]] ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view name);
-[[nodiscard]] ho::Result<ClusterFacts> read_cluster_file(const std::string& path);
+[[nodiscard]] ho::Result<ClusterFacts> read_cluster_file(const std::string& path,
+                                                         const ho::OptionNames& named = {});
 
 // What `stronger` has, and `weaker` where it has nothing.
 [[nodiscard]] ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker);
@@ -39,6 +41,8 @@ struct ClusterFacts {
 // Writes world (of groups as large as the innermost level), links (but not their algorithm) and
 // memory of the request, or names the option that is missing. Rates of links that such a cluster
 // has not need not be known.
-[[nodiscard]] ho::Status apply(const ClusterFacts& facts, PlannerRequest& request);
+[[nodiscard]] ho::Status apply(const ClusterFacts& facts,
+                               PlannerRequest& request,
+                               const ho::OptionNames& named = {});
 
 }  // namespace paro

@@ -25,11 +25,12 @@ constexpr std::array kRound{
     RoundModel{"llama-65b", 65e9, 2048},
 };
 
-ho::Status refused(std::string_view text, std::string_view problem) {
+ho::Status refused(const ModelSpec& spec, std::string_view problem) {
   return ho::invalid(fmt::format(
-      "--model {}: {}; takes a name (paro plan --names), a Hugging Face config.json, or a list as "
+      "{} {}: {}; takes a name (paro plan --names), a Hugging Face config.json, or a list as "
       "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
-      text,
+      spec.named("model"),
+      spec.text,
       problem));
 }
 
@@ -44,15 +45,15 @@ ho::Status read_config(ModelSpec& spec, const std::string& path) {
   constexpr size_t kMaxConfigBytes = size_t{1} << 20U;
   const auto text = ho::read_text_file(path, kMaxConfigBytes);
   if (!text.ok()) {
-    return refused(spec.text, "cannot be read (" + text.status().message() + ")");
+    return refused(spec, "cannot be read (" + text.status().message() + ")");
   }
-  HORING_ASSIGN(const Transformer model, parse_config(*text, path));
+  HORING_ASSIGN(const Transformer model, parse_config(*text, path, spec.named));
   set_shape(spec, model);
   return {};
 }
 
 ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
-  const std::string what = "--model " + std::string(key);
+  const std::string what = spec.named("model") + " " + std::string(key);
   if (key == "params") {
     HORING_ASSIGN(spec.size.parameters, ho::parse_count(what, value));
     spec.shape.reset();
@@ -68,7 +69,7 @@ ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
   } else if (key == "sequence") {
     HORING_ASSIGN(spec.sequence, ho::parse_whole(what, value, 1));
   } else {
-    return refused(spec.text, fmt::format("'{}' is not known", key));
+    return refused(spec, fmt::format("'{}' is not known", key));
   }
   return {};
 }
@@ -81,12 +82,12 @@ ho::Status take(ModelSpec& spec, std::string_view piece, std::set<std::string_vi
   if (!is_path && equals != std::string_view::npos) {
     const std::string_view key = piece.substr(0, equals);
     if (!seen.insert(key).second) {
-      return refused(spec.text, fmt::format("'{}' is given twice", key));
+      return refused(spec, fmt::format("'{}' is given twice", key));
     }
     return set(spec, key, piece.substr(equals + 1));
   }
   if (!seen.empty()) {
-    return refused(spec.text, fmt::format("'{}' is not known here", piece));
+    return refused(spec, fmt::format("'{}' is not known here", piece));
   }
   seen.insert(piece);
   if (is_path) {
@@ -94,7 +95,7 @@ ho::Status take(ModelSpec& spec, std::string_view piece, std::set<std::string_vi
   }
   const auto shape = known_model(piece);
   if (!shape.ok()) {
-    return refused(spec.text, shape.status().message());
+    return refused(spec, shape.status().message());
   }
   set_shape(spec, *shape);
   const auto* const round = std::find_if(
@@ -112,10 +113,10 @@ ho::Status complete_shared(ModelSpec& spec) {
   ModelSize& size = spec.size;
   if (size.shared == 0) {
     return spec.sharing_units == 0 ? ho::Status()
-                                   : refused(spec.text, "sharing takes shared= beside it");
+                                   : refused(spec, "sharing takes shared= beside it");
   }
   if (size.shared > size.parameters) {
-    return refused(spec.text, "more parameters are shared than there are");
+    return refused(spec, "more parameters are shared than there are");
   }
   spec.sharing_units = std::max(spec.sharing_units, 1U);
   size.shared *= spec.sharing_units;
@@ -125,9 +126,10 @@ ho::Status complete_shared(ModelSpec& spec) {
 
 }  // namespace
 
-ho::Result<ModelSpec> parse_model(std::string_view text) {
+ho::Result<ModelSpec> parse_model(std::string_view text, const ho::OptionNames& named) {
   ModelSpec spec;
   spec.text = text;
+  spec.named = named;
   std::set<std::string_view> seen;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
@@ -135,10 +137,10 @@ ho::Result<ModelSpec> parse_model(std::string_view text) {
     begin = end + 1;
   }
   if (spec.size.parameters == 0) {
-    return refused(text, "params is missing");
+    return refused(spec, "params is missing");
   }
   if (spec.layers == 0) {
-    return refused(text, "layers is missing");
+    return refused(spec, "layers is missing");
   }
   if (spec.size.trainable == 0) {
     spec.size.trainable = spec.size.parameters;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 #include "cost/memory.hpp"
 #include "model/transformer.hpp"
@@ -22,6 +23,7 @@ struct ModelSpec {
   // Its shapes, where they are known; `size` may have other parameters, as it was given.
   std::optional<Transformer> shape;
   bool is_round = false;  // `size` is
+  ho::OptionNames named;  // in messages
 };
 
 // A name (llama-7b and llama-65b with the round numbers that they are called after, others with
@@ -29,6 +31,7 @@ struct ModelSpec {
 // trainable= (all of them unless given), layers=, sequence=, shared= (parameters of a unit beside
 // the layers that others share) and sharing= (so many of them, 1 unless given). A name or a path
 // may stand in front of a list that changes some of it.
-[[nodiscard]] ho::Result<ModelSpec> parse_model(std::string_view text);
+[[nodiscard]] ho::Result<ModelSpec> parse_model(std::string_view text,
+                                                const ho::OptionNames& named = {});
 
 }  // namespace paro

@@ -31,34 +31,36 @@ ho::Result<Enum> named(std::string_view option,
 }
 
 // "8x400Gbit", "400Gbit"
-ho::Status set_network(ClusterFacts& facts, std::string_view text) {
+ho::Status set_network(const PlanTexts& texts, ClusterFacts& facts) {
+  const std::string name = texts.named("network");
+  std::string_view text = *texts.network;
   const size_t times = text.find('x');
   uint32_t nics = 1;
   if (times != std::string_view::npos) {
-    HORING_ASSIGN(nics, ho::parse_whole("--network", text.substr(0, times), 1));
+    HORING_ASSIGN(nics, ho::parse_whole(name, text.substr(0, times), 1));
     text = text.substr(times + 1);
   }
-  HORING_ASSIGN(facts.inter_bytes_per_s, ho::parse_rate("--network", text));
+  HORING_ASSIGN(facts.inter_bytes_per_s, ho::parse_rate(name, text));
   facts.nics = nics;
   return {};
 }
 
 // Of the options that are there, one that takes a model's shapes.
-const char* shape_option(const PlanTexts& texts) {
-  const std::array options{std::pair{"--global-batch", &texts.global_batch},
-                           std::pair{"--mfu", &texts.mfu},
-                           std::pair{"--recompute", &texts.recompute},
-                           std::pair{"--tp", &texts.tensor},
-                           std::pair{"--pp", &texts.pipeline},
-                           std::pair{"--cp", &texts.context},
-                           std::pair{"--ep", &texts.expert},
-                           std::pair{"--interleave", &texts.interleave}};
+std::string shape_option(const PlanTexts& texts) {
+  const std::array options{std::pair{texts.named("global-batch"), &texts.global_batch},
+                           std::pair{texts.named("mfu"), &texts.mfu},
+                           std::pair{texts.named("recompute"), &texts.recompute},
+                           std::pair{texts.named("tp"), &texts.tensor},
+                           std::pair{texts.named("pp"), &texts.pipeline},
+                           std::pair{texts.named("cp"), &texts.context},
+                           std::pair{texts.named("ep"), &texts.expert},
+                           std::pair{texts.named("interleave"), &texts.interleave}};
   for (const auto& [name, text] : options) {
     if (*text) {
       return name;
     }
   }
-  return nullptr;
+  return {};
 }
 
 ho::Status take_size(const PlanTexts::Text& text, std::string_view option, uint32_t& size) {
@@ -73,46 +75,49 @@ ho::Status take_size(const PlanTexts::Text& text, std::string_view option, uint3
 }
 
 ho::Status take_sizes(const PlanTexts& texts, Parallelism& sizes) {
-  HORING_TRY(take_size(texts.tensor, "--tp", sizes.tensor));
-  HORING_TRY(take_size(texts.pipeline, "--pp", sizes.pipeline));
-  HORING_TRY(take_size(texts.context, "--cp", sizes.context));
-  HORING_TRY(take_size(texts.expert, "--ep", sizes.expert));
-  return take_size(texts.interleave, "--interleave", sizes.parts);
+  HORING_TRY(take_size(texts.tensor, texts.named("tp"), sizes.tensor));
+  HORING_TRY(take_size(texts.pipeline, texts.named("pp"), sizes.pipeline));
+  HORING_TRY(take_size(texts.context, texts.named("cp"), sizes.context));
+  HORING_TRY(take_size(texts.expert, texts.named("ep"), sizes.expert));
+  return take_size(texts.interleave, texts.named("interleave"), sizes.parts);
 }
 
 ho::Result<std::optional<Gpu>> gpu_of(const PlanTexts& texts) {
   if (texts.gpu && texts.instance) {
-    return ho::invalid("--gpu beside --instance, which has one: leave one of them out");
+    return ho::invalid(fmt::format("{} beside {}, which has one: leave one of them out",
+                                   texts.named("gpu"),
+                                   texts.named("instance")));
   }
   if (texts.instance) {
-    HORING_ASSIGN(const Instance instance, find_instance(*texts.instance));
-    HORING_ASSIGN(const Gpu gpu, find_gpu(instance.gpu));
+    HORING_ASSIGN(const Instance instance, find_instance(*texts.instance, texts.named));
+    HORING_ASSIGN(const Gpu gpu, find_gpu(instance.gpu, texts.named));
     return std::optional(gpu);
   }
   if (!texts.gpu) {
     return std::optional<Gpu>();
   }
-  HORING_ASSIGN(const Gpu gpu, find_gpu(*texts.gpu));
+  HORING_ASSIGN(const Gpu gpu, find_gpu(*texts.gpu, texts.named));
   return std::optional(gpu);
 }
 
 ho::Status take_training(const PlanTexts& texts, Job& job) {
   if (texts.optimizer) {
-    HORING_ASSIGN(job.optimizer,
-                  named<OptimizerKind>("--optimizer", *texts.optimizer, kOptimizerNames));
+    HORING_ASSIGN(
+        job.optimizer,
+        named<OptimizerKind>(texts.named("optimizer"), *texts.optimizer, kOptimizerNames));
   }
   if (texts.precision) {
     HORING_ASSIGN(job.precision,
-                  named<Precision>("--precision", *texts.precision, kPrecisionNames));
+                  named<Precision>(texts.named("precision"), *texts.precision, kPrecisionNames));
   }
   if (texts.recompute) {
     HORING_ASSIGN(job.recompute,
-                  named<Recompute>("--recompute", *texts.recompute, kRecomputeNames));
+                  named<Recompute>(texts.named("recompute"), *texts.recompute, kRecomputeNames));
   }
   if (texts.mfu) {
-    HORING_ASSIGN(job.mfu, ho::parse_number_up_to("--mfu", *texts.mfu, 1));
+    HORING_ASSIGN(job.mfu, ho::parse_number_up_to(texts.named("mfu"), *texts.mfu, 1));
     if (*job.mfu <= 0) {
-      return ho::invalid("--mfu 0: takes a share above 0 and up to 1, as 0.4");
+      return ho::invalid(texts.named("mfu") + " 0: takes a share above 0 and up to 1, as 0.4");
     }
   }
   return {};
@@ -148,7 +153,7 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
     peak = fmt::format("{}'s {}", instance.name, to_string(instance.network));
   }
   if (texts.network) {
-    HORING_TRY(set_network(machine, *texts.network));
+    HORING_TRY(set_network(texts, machine));
     peak.clear();
   }
   if (gpu) {
@@ -159,38 +164,43 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
   constexpr uint32_t kUsualRanks = 8;
   if (gpu && !all.ranks_per_node) {
     all.ranks_per_node = kUsualRanks;
-    assumed.push_back(fmt::format("{} GPUs a node: give --ranks-per-node", kUsualRanks));
+    assumed.push_back(
+        fmt::format("{} GPUs a node: give {}", kUsualRanks, texts.named("ranks-per-node")));
   }
   if (gpu && !facts.intra_bytes_per_s && all.ranks_per_node.value_or(1) > 1) {
-    assumed.push_back(fmt::format("links inside a node of {}, the peak of {}'s {}: give --intra",
+    assumed.push_back(fmt::format("links inside a node of {}, the peak of {}'s {}: give {}",
                                   ho::bytes_text(*machine.intra_bytes_per_s) + "/s",
                                   gpu->name,
-                                  to_string(gpu->link)));
+                                  to_string(gpu->link),
+                                  texts.named("intra")));
   }
   if (!peak.empty() && !facts.inter_bytes_per_s && all.nodes.value_or(1) > 1) {
-    assumed.push_back(fmt::format("{} NICs of {:.4g} Gbit/s a node, the peak of {}: give --network",
+    assumed.push_back(fmt::format("{} NICs of {:.4g} Gbit/s a node, the peak of {}: give {}",
                                   *machine.nics,
                                   *machine.inter_bytes_per_s * 8 / 1e9,
-                                  peak));
+                                  peak,
+                                  texts.named("network")));
   }
   return all;
 }
 
 ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   HORING_ASSIGN(const std::optional<Gpu> gpu, gpu_of(texts));
-  const char* const takes_shape = shape_option(texts);
-  const bool names = gpu || takes_shape || texts.optimizer || texts.precision;
+  const std::string takes_shape = shape_option(texts);
+  const bool names = gpu || !takes_shape.empty() || texts.optimizer || texts.precision;
   if (!names && (!options.model.shape || options.model.is_round)) {
     return {};
   }
   Job job;
   HORING_TRY(take_training(texts, job));
+  options.precision = job.precision;
   if (!options.model.shape) {
-    if (takes_shape != nullptr) {
+    if (!takes_shape.empty()) {
       return ho::invalid(
           fmt::format("{} takes a model of which the shapes are known, by name or config.json: "
-                      "--model {} has numbers only",
+                      "{} {} has numbers only",
                       takes_shape,
+                      texts.named("model"),
                       options.model.text));
     }
     if (!texts.bytes && (texts.optimizer || texts.precision)) {
@@ -203,7 +213,7 @@ ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   job.gpu = gpu;
   job.sequence = options.model.sequence;
   HORING_TRY(take_sizes(texts, job.sizes));
-  HORING_TRY(take_size(texts.global_batch, "--global-batch", job.global_batch));
+  HORING_TRY(take_size(texts.global_batch, texts.named("global-batch"), job.global_batch));
   const auto if_reported = [](const PlanTexts::Text& text, auto value) {
     return text ? std::optional(value) : std::nullopt;
   };
@@ -212,7 +222,30 @@ ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   job.compute_s = if_reported(texts.compute_time, options.request.compute_s);
   job.activation_bytes = if_reported(texts.activations, options.request.activation_bytes);
   job.bytes_reported = texts.bytes.has_value();
+  job.named = texts.named;
   options.job = job;
+  return {};
+}
+
+ho::Status take_export(const PlanTexts& texts, PlanOptions& options) {
+  if (!texts.export_to) {
+    return texts.strategy ? ho::invalid(fmt::format("{} takes {} beside it: the table has them all",
+                                                    texts.named("strategy"),
+                                                    texts.named("export")))
+                          : ho::Status();
+  }
+  const auto* const target =
+      std::find(kExportTargetNames.begin(), kExportTargetNames.end(), *texts.export_to);
+  if (target == kExportTargetNames.end()) {
+    return ho::invalid(fmt::format("{} {}: takes {}",
+                                   texts.named("export"),
+                                   *texts.export_to,
+                                   fmt::join(kExportTargetNames, ", ")));
+  }
+  options.export_to = static_cast<ExportTarget>(target - kExportTargetNames.begin());
+  if (texts.strategy) {
+    HORING_ASSIGN(options.strategy, parse_strategy(*texts.strategy));
+  }
   return {};
 }
 
@@ -224,9 +257,10 @@ ho::Status take_gpu_effects(const PlanTexts& texts, PlanOptions& options) {
   if (!texts.effects) {
     request.effects = kGpuEffects;
     request.assumed.push_back(
-        fmt::format("of hidden communication {} comes back, jitter {}, as on GPUs: give --effects",
+        fmt::format("of hidden communication {} comes back, jitter {}, as on GPUs: give {}",
                     kGpuEffects.slowdown,
-                    kGpuEffects.jitter));
+                    kGpuEffects.jitter,
+                    texts.named("effects")));
   }
   if (!texts.world_algorithm) {
     options.nccl_network = network_of(texts);
@@ -238,15 +272,15 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   if (!options.nccl_network) {
     return {};
   }
+  const std::string algorithm = options.named("world-algorithm");
   Links& links = request.links;
   links.world = WorldAlgorithm::kMultiRing;
   if (!links.levels.empty()) {  // they are what collectives have been measured to take
-    request.assumed.emplace_back("NCCL's rings: give --world-algorithm for others");
+    request.assumed.push_back("NCCL's rings: give " + algorithm + " for others");
     return {};
   }
-  request.assumed.push_back(
-      fmt::format("NCCL's rings, over {} between nodes: give --world-algorithm for others",
-                  *options.nccl_network));
+  request.assumed.push_back(fmt::format(
+      "NCCL's rings, over {} between nodes: give {} for others", *options.nccl_network, algorithm));
   const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.
   HORING_ASSIGN(links.protocols,

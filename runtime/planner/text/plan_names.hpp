@@ -1,4 +1,4 @@
-// The options of `paro plan` that give models and machines by name. Pure.
+// The options of `paro plan` that give models, machines and programs by name. Pure.
 #pragma once
 
 #include <string>
@@ -25,5 +25,8 @@ namespace paro {
 // The links as NCCL's protocols see them, where options.nccl_network is there. With the request's
 // final world.
 [[nodiscard]] ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request);
+
+// For which framework a program is to be written, and by which strategy.
+[[nodiscard]] ho::Status take_export(const PlanTexts& texts, PlanOptions& options);
 
 }  // namespace paro

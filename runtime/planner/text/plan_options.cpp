@@ -9,6 +9,7 @@
 
 #include "base/quantity.hpp"
 #include "planner/text/plan_names.hpp"
+#include "planner/text/unit_list.hpp"
 
 namespace paro {
 namespace {
@@ -21,6 +22,7 @@ constexpr const char* kModelAndStep = "Model and step";
 constexpr const char* kCluster = "Cluster";
 constexpr const char* kNames = "By name, for a model with a name or a config.json";
 constexpr const char* kCost = "Cost per million tokens";
+constexpr const char* kProgram = "From plan to run";
 
 constexpr std::array kOptions{
     PlanOption{kModelAndStep,
@@ -33,6 +35,14 @@ constexpr std::array kOptions{
                "llama-3-8b,trainable=4e8 changes a known one; shared=131e6: so many of them are a "
                "unit beside the layers that another one computes with too, as a head with the "
                "embedding's (sharing=2: that two do)"},
+    PlanOption{
+        kModelAndStep,
+        "units",
+        "JSON",
+        &PlanTexts::units,
+        "in place of a model, the units that are gathered and reduced together, in the order "
+        "of the forward pass: [{\"parameters\": 1e8, \"count\": 32}]; each may have trained, "
+        "element_bytes and the bytes that its messages carry (docs/reference/json.md)"},
     PlanOption{kModelAndStep,
                "micro-batch",
                "N",
@@ -183,6 +193,16 @@ constexpr std::array kOptions{
         kCost, "price", "MONEY", &PlanTexts::price, "of a rank for an hour, in any currency"},
     PlanOption{kCost, "watts", "WATTS", &PlanTexts::watts, "that a rank draws"},
     PlanOption{kCost, "energy-price", "MONEY", &PlanTexts::energy_price, "of a kWh"},
+    PlanOption{kProgram,
+               "export",
+               "TARGET",
+               &PlanTexts::export_to,
+               "in place of the table print Python that trains by the plan: fsdp2, or paro.torch"},
+    PlanOption{kProgram,
+               "strategy",
+               "NAME",
+               &PlanTexts::strategy,
+               "the strategy that it has, as III or zero3 [the recommended one]"},
 };
 
 // Sets `value` where the option was given.
@@ -195,7 +215,9 @@ ho::Status take(
   return {};
 }
 
-ho::Status take_bytes(const PlanTexts::Text& text, BytesPerParameter& bytes) {
+ho::Status take_bytes(const PlanTexts& texts, BytesPerParameter& bytes) {
+  const PlanTexts::Text& text = texts.bytes;
+  const std::string name = texts.named("bytes");
   if (!text) {
     return {};
   }
@@ -205,16 +227,15 @@ ho::Status take_bytes(const PlanTexts::Text& text, BytesPerParameter& bytes) {
   for (size_t begin = 0; begin != std::string::npos; ++count) {
     const size_t comma = text->find(',', begin);
     if (count > kStates || (comma == std::string::npos && count + 1 < kStates)) {
-      return ho::invalid(fmt::format("--bytes {}: takes three or four numbers, as 2,2,12", *text));
+      return ho::invalid(fmt::format("{} {}: takes three or four numbers, as 2,2,12", name, *text));
     }
-    HORING_ASSIGN(
-        values.at(count),
-        ho::parse_number("--bytes", std::string_view(*text).substr(begin, comma - begin)));
+    HORING_ASSIGN(values.at(count),
+                  ho::parse_number(name, std::string_view(*text).substr(begin, comma - begin)));
     begin = comma == std::string::npos ? comma : comma + 1;
   }
   if (values[0] + values[1] + values[2] <= 0) {
     return ho::invalid(
-        fmt::format("--bytes {}: takes at least one number above 0, as 2,2,12", *text));
+        fmt::format("{} {}: takes at least one number above 0, as 2,2,12", name, *text));
   }
   bytes = {values[0], values[1], values[2], values[kStates]};
   return {};
@@ -229,7 +250,9 @@ double bytes_of_sum(const PlannerRequest& request) {
   return !sums ? 0 : bytes.gradient_sum > 0 ? bytes.gradient_sum : usual;
 }
 
-ho::Status take_effects(const PlanTexts::Text& text, Effects& effects) {
+ho::Status take_effects(const PlanTexts& texts, Effects& effects) {
+  const PlanTexts::Text& text = texts.effects;
+  const std::string name = texts.named("effects");
   if (!text) {
     return {};
   }
@@ -241,54 +264,69 @@ ho::Status take_effects(const PlanTexts::Text& text, Effects& effects) {
   const size_t second = first == std::string::npos ? first : text->find(',', first + 1);
   if (second == std::string::npos) {
     return ho::invalid(
-        fmt::format("--effects {}: takes gpu, or two shares and a time, as 0.6,0.02,7us", *text));
+        fmt::format("{} {}: takes gpu, or two shares and a time, as 0.6,0.02,7us", name, *text));
   }
   const std::string_view all = *text;
-  HORING_ASSIGN(effects.slowdown, ho::parse_number("--effects", all.substr(0, first)));
-  HORING_ASSIGN(effects.jitter,
-                ho::parse_number("--effects", all.substr(first + 1, second - first - 1)));
-  HORING_ASSIGN(effects.launch_s, ho::parse_time("--effects", all.substr(second + 1)));
+  HORING_ASSIGN(effects.slowdown, ho::parse_number(name, all.substr(0, first)));
+  HORING_ASSIGN(effects.jitter, ho::parse_number(name, all.substr(first + 1, second - first - 1)));
+  HORING_ASSIGN(effects.launch_s, ho::parse_time(name, all.substr(second + 1)));
   return {};
 }
 
-ho::Status take_algorithm(const PlanTexts::Text& text, WorldAlgorithm& algorithm) {
+ho::Status take_algorithm(const PlanTexts& texts, WorldAlgorithm& algorithm) {
+  const PlanTexts::Text& text = texts.world_algorithm;
   if (!text) {
     return {};
   }
   const auto* const named =
       std::find(kWorldAlgorithmNames.begin(), kWorldAlgorithmNames.end(), *text);
   if (named == kWorldAlgorithmNames.end()) {
-    return ho::invalid(fmt::format(
-        "--world-algorithm {}: takes {}", *text, fmt::join(kWorldAlgorithmNames, ", ")));
+    return ho::invalid(fmt::format("{} {}: takes {}",
+                                   texts.named("world-algorithm"),
+                                   *text,
+                                   fmt::join(kWorldAlgorithmNames, ", ")));
   }
   algorithm = static_cast<WorldAlgorithm>(named - kWorldAlgorithmNames.begin());
   return {};
 }
 
-ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
-  if (!texts.model) {
-    return ho::invalid(
-        "--model is missing: a name as llama-3-8b, a config.json or params=7e9,layers=32");
+ho::Status take_model(const PlanTexts& texts, PlanOptions& options) {
+  if (texts.units) {
+    return take_units(texts, options);
   }
-  HORING_ASSIGN(options.model, parse_model(*texts.model));
-  HORING_TRY(take(texts.sequence, "--sequence", options.model.sequence, ho::parse_whole, 1U));
-  HORING_TRY(take(texts.micro_batch, "--micro-batch", options.micro_batch, ho::parse_whole, 1U));
+  if (!texts.model) {
+    return ho::invalid(texts.named("model") +
+                       " is missing: a name as llama-3-8b, a config.json or params=7e9,layers=32");
+  }
+  HORING_ASSIGN(options.model, parse_model(*texts.model, texts.named));
+  return {};
+}
+
+ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
+  HORING_TRY(take_model(texts, options));
+  HORING_TRY(
+      take(texts.sequence, texts.named("sequence"), options.model.sequence, ho::parse_whole, 1U));
+  HORING_TRY(take(
+      texts.micro_batch, texts.named("micro-batch"), options.micro_batch, ho::parse_whole, 1U));
   PlannerRequest& request = options.request;
   request.model = options.model.size;
   request.layers = options.model.layers;
   request.sharing_units = options.model.sharing_units;
-  HORING_TRY(take_bytes(texts.bytes, request.bytes));
+  HORING_TRY(take_bytes(texts, request.bytes));
+  HORING_TRY(take(
+      texts.accumulation, texts.named("accumulation"), request.micro_batches, ho::parse_whole, 1U));
   HORING_TRY(
-      take(texts.accumulation, "--accumulation", request.micro_batches, ho::parse_whole, 1U));
-  HORING_TRY(take(texts.compute_time, "--compute-time", request.compute_s, ho::parse_time));
-  HORING_TRY(take(texts.update_time, "--update-time", request.update_s, ho::parse_time));
-  HORING_TRY(take(texts.activations, "--activations", request.activation_bytes, ho::parse_size));
+      take(texts.compute_time, texts.named("compute-time"), request.compute_s, ho::parse_time));
+  HORING_TRY(take(texts.update_time, texts.named("update-time"), request.update_s, ho::parse_time));
+  HORING_TRY(take(
+      texts.activations, texts.named("activations"), request.activation_bytes, ho::parse_size));
   request.overlap = !texts.no_overlap;
-  HORING_TRY(take_effects(texts.effects, request.effects));
-  return take(texts.prefetch, "--prefetch", request.prefetch, ho::parse_whole, 0U);
+  HORING_TRY(take_effects(texts, request.effects));
+  return take(texts.prefetch, texts.named("prefetch"), request.prefetch, ho::parse_whole, 0U);
 }
 
-ho::Status take_group_sizes(const PlanTexts::Text& text, GroupSizeList& list) {
+ho::Status take_group_sizes(const PlanTexts& texts, GroupSizeList& list) {
+  const PlanTexts::Text& text = texts.group_sizes;
   if (!text || *text == "all") {
     list.all = text.has_value();
     return {};
@@ -297,7 +335,8 @@ ho::Status take_group_sizes(const PlanTexts::Text& text, GroupSizeList& list) {
     const size_t comma = text->find(',', begin);
     HORING_ASSIGN(
         const uint32_t size,
-        ho::parse_whole("--group-sizes", std::string_view(*text).substr(begin, comma - begin), 1U));
+        ho::parse_whole(
+            texts.named("group-sizes"), std::string_view(*text).substr(begin, comma - begin), 1U));
     list.sizes.push_back(size);
     begin = comma == std::string::npos ? comma : comma + 1;
   }
@@ -306,18 +345,21 @@ ho::Status take_group_sizes(const PlanTexts::Text& text, GroupSizeList& list) {
 
 ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   ClusterFacts& facts = options.facts;
-  HORING_TRY(take(texts.nodes, "--nodes", facts.nodes, ho::parse_whole, 1U));
-  HORING_TRY(
-      take(texts.ranks_per_node, "--ranks-per-node", facts.ranks_per_node, ho::parse_whole, 1U));
-  HORING_TRY(take(texts.memory, "--memory", facts.memory_bytes, ho::parse_size));
-  HORING_TRY(take(texts.intra, "--intra", facts.intra_bytes_per_s, ho::parse_rate));
-  HORING_TRY(take(texts.inter, "--inter", facts.inter_bytes_per_s, ho::parse_rate));
-  HORING_TRY(take(texts.nics, "--nics", facts.nics, ho::parse_number));
-  HORING_TRY(take(texts.intra_call, "--intra-call", facts.intra_call_s, ho::parse_time));
-  HORING_TRY(take(texts.inter_call, "--inter-call", facts.inter_call_s, ho::parse_time));
-  HORING_TRY(take(texts.world_call, "--world-call", facts.world_call_s, ho::parse_time));
-  HORING_TRY(take_algorithm(texts.world_algorithm, options.request.links.world));
-  HORING_TRY(take_group_sizes(texts.group_sizes, options.group_sizes));
+  HORING_TRY(take(texts.nodes, texts.named("nodes"), facts.nodes, ho::parse_whole, 1U));
+  HORING_TRY(take(texts.ranks_per_node,
+                  texts.named("ranks-per-node"),
+                  facts.ranks_per_node,
+                  ho::parse_whole,
+                  1U));
+  HORING_TRY(take(texts.memory, texts.named("memory"), facts.memory_bytes, ho::parse_size));
+  HORING_TRY(take(texts.intra, texts.named("intra"), facts.intra_bytes_per_s, ho::parse_rate));
+  HORING_TRY(take(texts.inter, texts.named("inter"), facts.inter_bytes_per_s, ho::parse_rate));
+  HORING_TRY(take(texts.nics, texts.named("nics"), facts.nics, ho::parse_number));
+  HORING_TRY(take(texts.intra_call, texts.named("intra-call"), facts.intra_call_s, ho::parse_time));
+  HORING_TRY(take(texts.inter_call, texts.named("inter-call"), facts.inter_call_s, ho::parse_time));
+  HORING_TRY(take(texts.world_call, texts.named("world-call"), facts.world_call_s, ho::parse_time));
+  HORING_TRY(take_algorithm(texts, options.request.links.world));
+  HORING_TRY(take_group_sizes(texts, options.group_sizes));
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||
@@ -327,21 +369,31 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
           "--memory, --gpu, --world-algorithm and the three of calls only");
     }
     if (texts.gpu && !facts.memory_bytes) {
-      HORING_ASSIGN(const Gpu gpu, find_gpu(*texts.gpu));
+      HORING_ASSIGN(const Gpu gpu, find_gpu(*texts.gpu, texts.named));
       facts.memory_bytes = gpu.memory_gb * 1e9;
     }
     return {};
   }
   if (texts.cluster) {
-    HORING_ASSIGN(const ClusterFacts file, read_cluster_file(*texts.cluster));
+    HORING_ASSIGN(const ClusterFacts file, read_cluster_file(*texts.cluster, texts.named));
     facts = merged(facts, file);
   } else if (!texts.nodes && !texts.ranks_per_node && !texts.instance) {
+    const ho::OptionNames& named = texts.named;
     return ho::invalid(
-        "the cluster is missing: give --cluster FILE, or --nodes with --instance, with --gpu and "
-        "--network or with --ranks-per-node, --intra and --inter, or in a running job --measure");
+        fmt::format("the cluster is missing: give {} FILE, or {} with {}, with {} and {} or with "
+                    "{}, {} and {}{}",
+                    named("cluster"),
+                    named("nodes"),
+                    named("instance"),
+                    named("gpu"),
+                    named("network"),
+                    named("ranks-per-node"),
+                    named("intra"),
+                    named("inter"),
+                    named.are_keys() ? "" : ", or in a running job --measure"));
   }
   HORING_ASSIGN(facts, with_machine(texts, facts, options.request.assumed));
-  HORING_TRY(apply(facts, options.request));
+  HORING_TRY(apply(facts, options.request, texts.named));
   return complete(options);
 }
 
@@ -350,16 +402,23 @@ ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
     return {};
   }
   Prices prices;
-  HORING_TRY(take(texts.price, "--price", prices.per_rank_hour, ho::parse_number_up_to, kMaxMoney));
-  HORING_TRY(
-      take(texts.watts, "--watts", prices.watts_per_rank, ho::parse_number_up_to, kMaxWatts));
   HORING_TRY(take(
-      texts.energy_price, "--energy-price", prices.per_kwh, ho::parse_number_up_to, kMaxMoney));
+      texts.price, texts.named("price"), prices.per_rank_hour, ho::parse_number_up_to, kMaxMoney));
+  HORING_TRY(take(
+      texts.watts, texts.named("watts"), prices.watts_per_rank, ho::parse_number_up_to, kMaxWatts));
+  HORING_TRY(take(texts.energy_price,
+                  texts.named("energy-price"),
+                  prices.per_kwh,
+                  ho::parse_number_up_to,
+                  kMaxMoney));
   if (texts.energy_price && !texts.watts) {
-    return ho::invalid("--energy-price takes --watts, which a rank draws, beside it");
+    return ho::invalid(fmt::format("{} takes {}, which a rank draws, beside it",
+                                   texts.named("energy-price"),
+                                   texts.named("watts")));
   }
   if (options.model.sequence == 0) {
-    return ho::invalid("--sequence is missing: a cost per token takes the tokens of a sample");
+    return ho::invalid(texts.named("sequence") +
+                       " is missing: a cost per token takes the tokens of a sample");
   }
   options.prices = prices;
   return {};
@@ -385,11 +444,14 @@ std::span<const PlanOption> plan_options() {
 
 ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   PlanOptions options;
+  options.named = texts.named;
+  options.command = texts.command;
   HORING_TRY(take_model_and_step(texts, options));
   HORING_TRY(take_job(texts, options));
   HORING_TRY(take_gpu_effects(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));
+  HORING_TRY(take_export(texts, options));
   return options;
 }
 

@@ -2,10 +2,14 @@
 // cluster file.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 #include "planner/group_sizes.hpp"
 #include "planner/job.hpp"
@@ -16,10 +20,17 @@
 
 namespace paro {
 
+enum class ExportTarget : uint8_t { kFsdp2, kParoTorch };
+inline constexpr std::array kExportTargetNames{std::string_view("fsdp2"),
+                                               std::string_view("paro.torch")};
+
 // Arguments as they were typed; nothing: not given.
 struct PlanTexts {
+  ho::OptionNames named;  // in messages
+  std::string command;    // with all of them, for an exported program
   using Text = std::optional<std::string>;
   Text model;
+  Text units;
   Text bytes;
   Text cluster;
   Text nodes;
@@ -58,6 +69,8 @@ struct PlanTexts {
   Text energy_price;
   bool no_overlap = false;
   Text effects;
+  Text export_to;  // which framework's program
+  Text strategy;
   bool measure = false;  // the cluster is measured; the program paro can
 };
 
@@ -75,6 +88,8 @@ inline constexpr const char* kNoOverlapHelp =
     "step is the sum of its parts";
 
 struct PlanOptions {
+  ho::OptionNames named;  // in messages
+  std::string command;
   ModelSpec model;
   uint32_t micro_batch = 1;  // samples per rank
   ClusterFacts facts;        // from arguments and a file
@@ -84,6 +99,11 @@ struct PlanOptions {
   JobSteps steps;          // what came of it
   std::optional<std::string> nccl_network;  // of NCCL's collectives; nothing: as request.links
   std::optional<Prices> prices;
+  std::optional<Precision> precision;  // as given
+  // A program that trains by the plan: for which framework, and by which strategy if not by the
+  // recommended one.
+  std::optional<ExportTarget> export_to;
+  std::optional<Strategy> strategy;
   bool measure = false;
   // Of a step; 0: not known.
   [[nodiscard]] double tokens_per_rank() const {

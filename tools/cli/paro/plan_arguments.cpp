@@ -1,5 +1,7 @@
 #include "cli/paro/plan_arguments.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
@@ -22,6 +24,23 @@ std::string wrapped(std::string_view text) {
     text.remove_prefix(blank + 1);
   }
   return lines + std::string(text);
+}
+
+// As a shell takes it.
+std::string command_of(int argc, const char* const* argv) {
+  std::string command = "paro plan";
+  for (int at = 1; at < argc; ++at) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+./:,@%";
+    const std::string_view word = argv[at];
+    const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos;
+    std::string quoted;
+    for (const char letter : word) {
+      quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+    }
+    command += plain ? fmt::format(" {}", word) : fmt::format(" '{}'", quoted);
+  }
+  return command;
 }
 
 void declare(CLI::App& app, PlanTexts& texts) {
@@ -58,6 +77,7 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
       "paro plan");
   app.get_formatter()->column_width(26);
   PlanTexts texts;
+  texts.command = command_of(argc, argv);
   declare(app, texts);
   ho::Parsed<PlanArguments> parsed;
   bool names = false;
@@ -72,6 +92,12 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
                wrapped("fit what --effects gpu stands for on those of them that are there for it; "
                        "takes --json"))
       ->group("Proof");
+  app.add_option("--export-to",
+                 parsed.options.program_path,
+                 wrapped("the file that --export writes, beside the table; one that is there is "
+                         "replaced [standard output, without the table]"))
+      ->type_name("FILE")
+      ->group("From plan to run");
   app.add_flag("--json", parsed.options.json, "print JSON; memory in bytes, times in seconds");
   app.footer(
       "\nUnits: k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; 80Gbit and 10GB are the same "
@@ -100,6 +126,9 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
     return parsed;
   }
   parsed.options.plan = std::move(understood).value();
+  if (!parsed.options.program_path.empty() && !parsed.options.plan.export_to) {
+    parsed.exit_status = refuse("--export-to takes --export beside it");
+  }
   return parsed;
 }
 

@@ -1,6 +1,8 @@
 // The command line of `paro plan`. Prints usage.
 #pragma once
 
+#include <string>
+
 #include "cli/subcommands/exit_status.hpp"
 #include "planner/text/plan_options.hpp"
 
@@ -11,6 +13,7 @@ struct PlanArguments {
   bool validate = false;
   bool fit = false;
   bool json = false;
+  std::string program_path;  // of what plan.export_to asks for; empty: standard output
 };
 
 // argv[0] is the subcommand's name.

@@ -10,6 +10,7 @@
 #include "cli/paro/plan_arguments.hpp"
 #include "cli/paro/report.hpp"
 #include "cli/paro/validation/report.hpp"
+#include "cli/subcommands/output_file.hpp"
 
 namespace paro::tool {
 namespace {
@@ -23,6 +24,14 @@ int show(PlanArguments arguments, std::vector<std::string> notes) {
   const auto report = report_of(std::move(arguments.plan), std::move(notes));
   if (!report.ok()) {
     return fail(report.status());
+  }
+  if (report->program && arguments.program_path.empty() && !arguments.json) {
+    std::fputs(report->program->c_str(), stdout);
+    return 0;
+  }
+  if (report->program && !arguments.program_path.empty() &&
+      !ho::write_file("paro plan", "--export-to", arguments.program_path, *report->program)) {
+    return 1;
   }
   std::fputs((arguments.json ? json_text(*report) : table_text(*report)).c_str(), stdout);
   return 0;

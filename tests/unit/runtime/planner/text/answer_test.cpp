@@ -47,7 +47,7 @@ TEST_CASE("the answer has the groups, and all sizes that were compared") {
   CHECK((two["group_size"] == 4 || two["group_size"] == 16));
   CHECK(two["levels"].size() == 2);
   request.replace(request.find("4,16"), 4, "5,,7");
-  CHECK(has(answer_to(request).status(), "--group-sizes '': takes a whole number"));
+  CHECK(has(answer_to(request).status(), "group_sizes '': takes a whole number"));
 }
 
 TEST_CASE("every option is a key of a request") {
@@ -57,9 +57,9 @@ TEST_CASE("every option is a key of a request") {
       letter = letter == '-' ? '_' : letter;
     }
     // A value that no option takes: the key is known, so the message is not about the key.
-    const auto answer = answer_to("{\"" + key + "\": []}");
+    const auto answer = answer_to("{\"" + key + "\": null}");
     REQUIRE_FALSE(answer.ok());
-    CHECK(has(answer.status().message(), "\"" + key + "\" [..]: takes a text or a number"));
+    CHECK(has(answer.status().message(), "\"" + key + "\" null: takes a"));
   }
 }
 
@@ -71,18 +71,108 @@ TEST_CASE("a flag is true or false") {
   CHECK(nlohmann::json::parse(*answer)["request"]["overlap"] == false);
 }
 
+namespace {
+
+// By names, with one key of another value.
+ho::Result<std::string> answer_with(const std::string& key, const nlohmann::json& value) {
+  nlohmann::json json = {{"model", "llama-3-8b"},
+                         {"gpu", "h100"},
+                         {"nodes", 16},
+                         {"network", "8x400Gbit"},
+                         {"global_batch", 512}};
+  json[key] = value;
+  return answer_to(json.dump());
+}
+
+void check_keys_only(const std::string& text) {
+  for (const PlanOption& option : plan_options()) {
+    INFO(text);
+    CHECK(text.find(std::string("--") + option.name) == std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what is said of a request in JSON names keys, not options") {
+  for (const PlanOption& option : plan_options()) {
+    const std::string key = ho::OptionNames::as_keys()(option.name);
+    if (key == "units") {
+      continue;
+    }
+    const auto answer = answer_with(key, "?");
+    INFO(key);
+    REQUIRE_FALSE(answer.ok());
+    check_keys_only(answer.status().message());
+  }
+  const std::vector<std::pair<const char*, nlohmann::json>> cases{{"tp", 16},
+                                                                  {"tp", 3},
+                                                                  {"pp", 5},
+                                                                  {"cp", 7},
+                                                                  {"ep", 2},
+                                                                  {"interleave", 2},
+                                                                  {"global_batch", 500},
+                                                                  {"micro_batch", 3},
+                                                                  {"accumulation", 3},
+                                                                  {"mfu", 0},
+                                                                  {"instance", "p5"},
+                                                                  {"network", 5},
+                                                                  {"energy_price", 1},
+                                                                  {"strategy", "III"},
+                                                                  {"bytes", "0,0,0"},
+                                                                  {"effects", "1,2"}};
+  for (const auto& [key, value] : cases) {
+    const auto answer = answer_with(key, value);
+    INFO(key);
+    REQUIRE_FALSE(answer.ok());
+    check_keys_only(answer.status().message());
+  }
+  check_keys_only(answer_to(R"({"model": "llama-3-8b"})").status().message());
+  const auto answer = answer_with("sequence", 2048);
+  REQUIRE(answer.ok());
+  check_keys_only(*answer);
+}
+
+TEST_CASE("units stand for a model, and each strategy says what a rank sends") {
+  const auto answer = answer_to(R"({"units": [{"parameters": 1e6, "element_bytes": 4, "count": 4}],
+      "nodes": 2, "ranks_per_node": 2, "nics": 2, "intra": "1GB", "inter": "1GB",
+      "accumulation": 3})");
+  INFO(answer.status().message());
+  REQUIRE(answer.ok());
+  const auto json = nlohmann::json::parse(*answer);
+  CHECK(json["request"]["model"] == "4 units");
+  CHECK(json["request"]["bytes_per_parameter"] == nlohmann::json{4, 4, 8});
+  const auto& first = json["strategies"].front();
+  CHECK(first["name"] == "NNN");
+  CHECK(first["sent_bytes"]["intra"].get<double>() == Approx(16e6));
+  CHECK(first["sent_bytes"]["inter"].get<double>() == Approx(8e6));
+  CHECK(json["export"].is_null());
+  CHECK(has(answer_to(R"({"model": "gpt2", "units": [], "nodes": 1})").status(),
+            "model beside units, which are a model"));
+}
+
+TEST_CASE("an answer has the program that was asked for") {
+  std::string request = kRequest;
+  request.insert(1, R"("export": "paro.torch", "strategy": "iig", )");
+  const auto answer = nlohmann::json::parse(*answer_to(request));
+  const auto program = answer["export"].get<std::string>();
+  CHECK(has(program, "#   paro_plan({\"accumulation\":10,"));
+  CHECK(has(program, "STRATEGY = \"IIG\""));
+  request.replace(request.find("paro.torch"), 10, "fsdp2");
+  CHECK(has(answer_to(request).status(), "export fsdp2: FSDP2 alone cannot have IIG;"));
+}
+
 TEST_CASE("requests that cannot be are told with key and value") {
   const std::vector<std::pair<const char*, const char*>> cases{
       {"", "paro_plan: is not JSON at byte"},
-      {"[]", "paro_plan: takes one JSON object with model, micro_batch"},
+      {"[]", "paro_plan: takes one JSON object with model, units, micro_batch"},
       {R"({"nodes": 4, "nodes": 5})", "paro_plan: \"nodes\" is given twice"},
       {R"({"knots": 4})", "paro_plan: \"knots\" is not known; takes model,"},
       {R"({"micro-batch": 4})", "paro_plan: \"micro-batch\" is not known; takes model,"},
       {R"({"measure": true})", "paro_plan: \"measure\" is not known"},
       {R"({"no_overlap": 1})", "paro_plan: \"no_overlap\" 1: takes true or false"},
       {R"({"model": null})", "paro_plan: \"model\" null: takes a text or a number"},
-      {R"({"nodes": 4})", "--model is missing"},
-      {R"({"model": "llama-7b", "nodes": 0, "ranks_per_node": 1})", "--nodes '0': takes"},
+      {R"({"nodes": 4})", "model is missing"},
+      {R"({"model": "llama-7b", "nodes": 0, "ranks_per_node": 1})", "nodes '0': takes"},
       {R"({"model": "llama-7b", "nodes": 1, "ranks_per_node": 1, "memory": 1e400})",
        "has a number that is too large"},
   };

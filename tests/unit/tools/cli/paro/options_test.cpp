@@ -169,6 +169,22 @@ TEST_CASE("proof takes neither a model nor a cluster") {
   CHECK(parse({"--fit"}).options.fit);
 }
 
+TEST_CASE("an exported program has the command as a shell takes it") {
+  std::vector<const char*> words{"--model", "params=7e9,layers=32", "--nodes", "1"};
+  words.insert(words.end(), {"--ranks-per-node", "1", "--export", "fsdp2", "--strategy", "it's"});
+  CHECK(parse(words).exit_status == 2);
+  words.back() = "GGG";
+  words.insert(words.end(), {"--export-to", "it's.py"});
+  const auto parsed = parse(words);
+  REQUIRE_FALSE(parsed.exit_status.has_value());
+  CHECK(parsed.options.plan.command ==
+        "paro plan --model params=7e9,layers=32 --nodes 1 --ranks-per-node 1 --export fsdp2 "
+        "--strategy GGG --export-to 'it'\\''s.py'");
+  CHECK(parsed.options.program_path == "it's.py");
+  words = {"--model", "llama-7b", "--nodes", "1", "--ranks-per-node", "1", "--export-to", "x.py"};
+  CHECK(parse(words).exit_status == 2);
+}
+
 TEST_CASE("arguments that cannot be are named") {
   check_refused(
       plan_by_numbers(),

@@ -4,7 +4,6 @@ import argparse
 import datetime
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -223,11 +222,8 @@ def run(options: argparse.Namespace) -> int:
     facts = facts_of(options, builds)
     for line in against_report.difference_lines(facts["builds"]):
         say(line)
-    scratch = tempfile.mkdtemp(prefix="horing-against-")
-    try:
+    with tempfile.TemporaryDirectory(prefix="horing-against-", ignore_cleanup_errors=True) as scratch:
         jobs = measure(options, builds, scratch)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return write(options.report, {"facts": facts, "jobs": jobs})
 
 

@@ -1,6 +1,7 @@
 #include "bench/harness/collective.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/names.hpp"
 
@@ -27,13 +28,8 @@ double boundary_bytes(Collective collective,
   if (collective == Collective::kAllReduce) {  // divided evenly by group
     return 2.0 * (groups - 1.0) / groups * size_bytes;
   }
-  double ranks = 0.0;
-  double smallest = group_sizes.front();
-  for (const uint32_t size : group_sizes) {
-    ranks += size;
-    smallest = std::min<double>(smallest, size);
-  }
-  return (ranks - smallest) / ranks * size_bytes;
+  const double ranks = std::accumulate(group_sizes.begin(), group_sizes.end(), 0.0);
+  return (ranks - std::ranges::min(group_sizes)) / ranks * size_bytes;
 }
 
 }  // namespace ho::harness

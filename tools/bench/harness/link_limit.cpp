@@ -231,12 +231,7 @@ std::string emulation_mode() {
 }
 
 uint32_t nics_per_node(horing::Communicator& comm) {
-  const auto rails = rails_here();
-  auto fewest = static_cast<uint32_t>(rails.size());
-  for (const uint32_t of_rank : gather_all(comm, fewest)) {
-    fewest = std::min(fewest, of_rank);
-  }
-  return fewest;
+  return std::ranges::min(gather_all(comm, static_cast<uint32_t>(rails_here().size())));
 }
 
 LinkLimit measure_link_limit(horing::Communicator& comm) {
@@ -248,11 +243,8 @@ LinkLimit measure_link_limit(horing::Communicator& comm) {
   if (!rails.empty() && rails.front().pace_mbit > 0) {
     return paced_limit(comm, rails.front().pace_mbit, rails.size());
   }
-  uint32_t usable =
-      static_cast<uint32_t>(std::min<size_t>(rails.size(), static_cast<size_t>(comm.rail_count())));
-  for (const uint32_t others : gather_all(comm, usable)) {
-    usable = std::min(usable, others);
-  }
+  const size_t here = std::min(rails.size(), static_cast<size_t>(comm.rail_count()));
+  const uint32_t usable = std::ranges::min(gather_all(comm, static_cast<uint32_t>(here)));
   if (usable == 0) {
     none.how = "not measured: a node has no interface that may be a rail; see horing topo";
     return none;

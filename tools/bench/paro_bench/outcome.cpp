@@ -36,6 +36,10 @@ const Outcome* recommended_within(std::span<const Outcome> outcomes, const Outco
   return ranking.empty() ? nullptr : &outcomes[ranking.front()];
 }
 
+double step_s(const Sample& sample) {
+  return sample.times.step;
+}
+
 }  // namespace
 
 StepTimes Outcome::times() const {
@@ -71,19 +75,11 @@ std::optional<double> Outcome::processors_busy() const {
 }
 
 double Outcome::least_step_s() const {
-  double least = samples.front().times.step;
-  for (const Sample& sample : samples) {
-    least = std::min(least, sample.times.step);
-  }
-  return least;
+  return std::ranges::min(samples, {}, step_s).times.step;
 }
 
 double Outcome::most_step_s() const {
-  double most = 0;
-  for (const Sample& sample : samples) {
-    most = std::max(most, sample.times.step);
-  }
-  return most;
+  return std::ranges::max(samples, {}, step_s).times.step;
 }
 
 std::optional<double> kendall_tau_b(std::span<const double> a,

@@ -52,8 +52,7 @@ ho::Result<std::vector<System>> named(std::string_view name) {
   if (!all.empty()) {
     return all;
   }
-  const auto known = std::find_if(
-      baselines().begin(), baselines().end(), [&](const System& one) { return one.name == name; });
+  const auto known = std::ranges::find(baselines(), name, &System::name);
   if (known != baselines().end()) {
     return std::vector<System>{*known};
   }
@@ -82,9 +81,7 @@ ho::Result<std::vector<System>> parse_systems(std::string_view text) {
     const size_t comma = text.find(',');
     HORING_ASSIGN(const std::vector<System> some, named(text.substr(0, comma)));
     for (const System& system : some) {
-      const bool known = std::any_of(
-          all.begin(), all.end(), [&](const System& other) { return other.name == system.name; });
-      if (!known) {
+      if (std::ranges::find(all, system.name, &System::name) == all.end()) {
         all.push_back(system);
       }
     }

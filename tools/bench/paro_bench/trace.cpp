@@ -1,7 +1,6 @@
 #include "bench/paro_bench/trace.hpp"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -11,7 +10,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kGapNs = 20'000'000;  // between systems
-constexpr size_t kNumbers = 4;          // of an event, as ranks send them
+constexpr uint32_t kNoRank = UINT32_MAX;
 
 int64_t ns_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count();
@@ -79,31 +78,21 @@ std::vector<TraceEvent> events_of_all(horing::Communicator& job, const StepTrace
   const Clock::time_point zero = Clock::now();
   uint64_t most = step.spans.size();
   job.all_reduce(std::span<uint64_t>(&most, 1), HO_MAX);
-  // A rank that has fewer sends actions that are none.
-  constexpr int64_t kNone = -1;
-  std::vector<int64_t> mine(most * kNumbers, kNone);
+  // A rank that has fewer sends events that are none.
+  std::vector<TraceEvent> mine(most, {.rank = kNoRank});
   for (size_t i = 0; i < step.spans.size(); ++i) {
     const ActionSpan& span = step.spans[i];
-    const std::array<int64_t, kNumbers> numbers{job.rank(),
-                                                span.step_action.action.value(),
-                                                ns_between(zero, span.begin),
-                                                ns_between(zero, span.end)};
-    std::copy(numbers.begin(), numbers.end(), mine.begin() + static_cast<int64_t>(i * kNumbers));
+    mine[i] = {static_cast<uint32_t>(job.rank()),
+               span.step_action.action.value(),
+               ns_between(zero, span.begin),
+               ns_between(zero, span.end)};
   }
-  std::vector<int64_t> all(mine.size() * static_cast<size_t>(job.world_size()));
-  if (!all.empty()) {
-    job.all_gather(std::span<const int64_t>(mine), std::span<int64_t>(all));
+  std::vector<TraceEvent> all(most * static_cast<size_t>(job.world_size()));
+  if (most > 0) {
+    job.all_gather(mine.data(), all.data(), most * sizeof(TraceEvent), HO_UINT8);
   }
-  std::vector<TraceEvent> events;
-  for (size_t at = 0; at < all.size(); at += kNumbers) {
-    if (all[at] != kNone) {
-      events.push_back({static_cast<uint32_t>(all[at]),
-                        static_cast<uint32_t>(all[at + 1]),
-                        all[at + 2],
-                        all[at + 3]});
-    }
-  }
-  return events;
+  std::erase_if(all, [](const TraceEvent& event) { return event.rank == kNoRank; });
+  return all;
 }
 
 }  // namespace paro::bench

@@ -10,26 +10,23 @@ namespace {
 constexpr double kMaxElements = 1U << 28U;
 constexpr double kMaxWaitS = 60;
 
-ho::Status refused(const std::string& what) {
-  return ho::invalid(what);
-}
-
 }  // namespace
 
 ho::Result<Workload> workload_of(const WorkloadSpec& spec, double compute_factor) {
   const double parameters = spec.model.size.parameters * spec.scale;
   const double trained = spec.model.size.trainable * spec.scale;
   if (trained > parameters) {
-    return refused("--model: " + spec.model.text + " has more trained parameters than parameters");
+    return ho::invalid("--model: " + spec.model.text +
+                       " has more trained parameters than parameters");
   }
   Workload load;
   const uint32_t units = spec.units > 0 ? spec.units : std::min(spec.model.layers, kMaxUnits);
   const double per_unit = std::floor(trained / units);
   if (per_unit < 1 || parameters > kMaxElements) {
-    return refused("--scale: of " + spec.model.text + " " + std::to_string(parameters) +
-                   " parameters are left, of which " + std::to_string(trained) +
-                   " are trained, in " + std::to_string(units) +
-                   " units: at least one of each unit is trained, and at most 2^28 are there");
+    return ho::invalid("--scale: of " + spec.model.text + " " + std::to_string(parameters) +
+                       " parameters are left, of which " + std::to_string(trained) +
+                       " are trained, in " + std::to_string(units) +
+                       " units: at least one of each unit is trained, and at most 2^28 are there");
   }
   const double frozen_per_unit = std::floor((parameters - trained) / units);
   for (uint32_t unit = 0; unit < units; ++unit) {
@@ -49,8 +46,8 @@ ho::Result<Workload> workload_of(const WorkloadSpec& spec, double compute_factor
   load.backward_s =
       2 * (spec.model.size.parameters + spec.model.size.trainable) * tokens * seconds_per_operation;
   if (!(load.backward_s <= kMaxWaitS)) {
-    return refused("a unit's backward pass takes " + std::to_string(load.backward_s) +
-                   " s: at most 60; take a smaller --scale or --compute-factors");
+    return ho::invalid("a unit's backward pass takes " + std::to_string(load.backward_s) +
+                       " s: at most 60; take a smaller --scale or --compute-factors");
   }
   return load;
 }

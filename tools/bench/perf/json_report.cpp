@@ -38,13 +38,11 @@ std::string local_time(std::time_t when) {
 }
 
 Json phases_json(const Phases& phases) {
-  return {{"total_us", phases.total_us},
-          {"inter_us", phases.inter_us},
-          {"intra_us", phases.intra_us},
-          {"overlap_us", phases.overlap_us},
-          {"wait_us", phases.wait_us},
-          {"inter_sent_bytes", phases.inter_sent_bytes},
-          {"intra_sent_bytes", phases.intra_sent_bytes}};
+  Json json;
+  for (const PhaseField& field : kPhaseFields) {
+    json[field.key] = phases.*field.mean;
+  }
+  return json;
 }
 
 Json placement_json(const std::optional<Measurement>& measured) {
@@ -91,10 +89,7 @@ Json names(const std::vector<T>& values) {
 
 Json config_json(const Job& job, const Options& options) {
   const auto sizes = options.sizes();
-  const auto [least, most] = std::minmax_element(
-      sizes.begin(), sizes.end(), [](const harness::SizeRun& a, const harness::SizeRun& b) {
-        return a.size_bytes < b.size_bytes;
-      });
+  const auto [least, most] = std::ranges::minmax_element(sizes, {}, &harness::SizeRun::size_bytes);
   const bool listed = !options.listed_sizes.empty();
   Json config = {{"minimum_bytes", listed ? least->size_bytes : options.min_bytes},
                  {"maximum_bytes", listed ? most->size_bytes : options.max_bytes}};

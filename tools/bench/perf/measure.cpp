@@ -23,13 +23,9 @@ namespace {
 constexpr std::byte kPoison{0xa5};  // what an output holds before the operation
 
 void add(Phases& sums, const ho_op_report& report) {
-  sums.total_us += static_cast<double>(report.total_ns) / 1e3;
-  sums.inter_us += static_cast<double>(report.inter_ns) / 1e3;
-  sums.intra_us += static_cast<double>(report.intra_ns) / 1e3;
-  sums.overlap_us += static_cast<double>(report.overlap_ns) / 1e3;
-  sums.wait_us += static_cast<double>(report.wait_ns) / 1e3;
-  sums.inter_sent_bytes += static_cast<double>(report.inter_sent_bytes);
-  sums.intra_sent_bytes += static_cast<double>(report.intra_sent_bytes);
+  for (const PhaseField& field : kPhaseFields) {
+    sums.*field.mean += static_cast<double>(report.*field.sum) / field.unit;
+  }
 }
 
 harness::Table make_input(const Case& what, uint32_t world_size, uint32_t rank) {
@@ -63,18 +59,11 @@ std::vector<uint32_t> group_sizes_of(const horing::Communicator& comm) {
 }
 
 Phases mean_phases(const std::vector<Sums>& ranks, double operations) {
-  constexpr std::array kAll{&Phases::total_us,
-                            &Phases::inter_us,
-                            &Phases::intra_us,
-                            &Phases::overlap_us,
-                            &Phases::wait_us,
-                            &Phases::inter_sent_bytes,
-                            &Phases::intra_sent_bytes};
   Phases means;
   const double each = operations * static_cast<double>(ranks.size());
   for (const Sums& sums : ranks) {
-    for (const auto phase : kAll) {
-      means.*phase += sums.phases.*phase / each;
+    for (const PhaseField& field : kPhaseFields) {
+      means.*field.mean += sums.phases.*field.mean / each;
     }
   }
   return means;

@@ -41,6 +41,22 @@ struct Phases {
   double intra_sent_bytes = 0.0;
 };
 
+struct PhaseField {
+  const char* key;  // in JSON
+  double Phases::*mean;
+  uint64_t ho_op_report::*sum;
+  double unit;  // of the sum
+};
+inline constexpr std::array<PhaseField, 7> kPhaseFields{{
+    {"total_us", &Phases::total_us, &ho_op_report::total_ns, 1e3},
+    {"inter_us", &Phases::inter_us, &ho_op_report::inter_ns, 1e3},
+    {"intra_us", &Phases::intra_us, &ho_op_report::intra_ns, 1e3},
+    {"overlap_us", &Phases::overlap_us, &ho_op_report::overlap_ns, 1e3},
+    {"wait_us", &Phases::wait_us, &ho_op_report::wait_ns, 1e3},
+    {"inter_sent_bytes", &Phases::inter_sent_bytes, &ho_op_report::inter_sent_bytes, 1},
+    {"intra_sent_bytes", &Phases::intra_sent_bytes, &ho_op_report::intra_sent_bytes, 1},
+}};
+
 struct Measurement {
   std::string algorithm;  // the one that ran
   uint64_t size_bytes = 0;

@@ -13,7 +13,8 @@
 namespace ho::perf {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ho_algorithm>, 6> kAlgorithms{{
+using NamedAlgorithm = std::pair<std::string_view, ho_algorithm>;
+constexpr std::array<NamedAlgorithm, 6> kAlgorithms{{
     {"auto", HO_ALGORITHM_AUTO},
     {"ring", HO_ALGORITHM_RING},
     {"multi_ring", HO_ALGORITHM_MULTI_RING},
@@ -186,12 +187,8 @@ void understand(const Text& text, Options& options) {
 }  // namespace
 
 std::string_view to_string(ho_algorithm algorithm) {
-  for (const auto& [name, value] : kAlgorithms) {
-    if (value == algorithm) {
-      return name;
-    }
-  }
-  return "?";
+  const auto* const found = std::ranges::find(kAlgorithms, algorithm, &NamedAlgorithm::second);
+  return found == kAlgorithms.end() ? "?" : found->first;
 }
 
 std::string_view to_string(Memory memory) {
@@ -199,12 +196,8 @@ std::string_view to_string(Memory memory) {
 }
 
 std::optional<ho_algorithm> parse_algorithm(std::string_view name) {
-  for (const auto& [known, value] : kAlgorithms) {
-    if (known == name) {
-      return value;
-    }
-  }
-  return std::nullopt;
+  const auto* const found = std::ranges::find(kAlgorithms, name, &NamedAlgorithm::first);
+  return found == kAlgorithms.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::vector<harness::SizeRun> Options::sizes() const {

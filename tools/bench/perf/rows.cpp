@@ -1,5 +1,6 @@
 #include "bench/perf/rows.hpp"
 
+#include "base/names.hpp"
 #include "base/quantity.hpp"
 
 namespace ho::perf {
@@ -25,15 +26,8 @@ std::string rails_text(const Job& job) {
 std::string memory_text(Memory memory) {
   constexpr const char* kTimed =
       "; timed: calls on a stream, each until the stream is past it on the device";
-  switch (memory) {
-    case Memory::kHost:
-      return "host";
-    case Memory::kDevice:
-      return std::string("device") + kTimed;
-    case Memory::kMixed:
-      return std::string("mixed: sends device, receives pinned host memory") + kTimed;
-  }
-  return "?";
+  constexpr Names<3> kTexts{"host", "device", "mixed: sends device, receives pinned host memory"};
+  return std::string(name_in(kTexts, memory)) + (memory == Memory::kHost ? "" : kTimed);
 }
 
 std::vector<const Measurement*> Row::measured() const {

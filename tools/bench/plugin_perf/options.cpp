@@ -62,13 +62,10 @@ void understand(const Text& text, Options& options) {
     throw CLI::ValidationError("-d, -o",
                                text.op + " of " + text.dtype + " is not what CollNet reduces");
   }
-  const auto smallest = std::min_element(
-      sizes->begin(), sizes->end(), [](const harness::SizeRun& a, const harness::SizeRun& b) {
-        return a.size_bytes < b.size_bytes;
-      });
-  if (smallest->size_bytes < ho::size_bytes(*dtype)) {
+  const auto smallest = std::ranges::min(*sizes, {}, &harness::SizeRun::size_bytes);
+  if (smallest.size_bytes < ho::size_bytes(*dtype)) {
     throw CLI::ValidationError(
-        "--sizes", std::to_string(smallest->size_bytes) + " bytes are less than one " + text.dtype);
+        "--sizes", std::to_string(smallest.size_bytes) + " bytes are less than one " + text.dtype);
   }
   options.sizes = *sizes;
   options.dtype = *dtype;
@@ -113,11 +110,7 @@ void add_options(CLI::App& app, Text& text, Options& options) {
 }  // namespace
 
 uint64_t Options::largest() const {
-  uint64_t most = 0;
-  for (const harness::SizeRun& run : sizes) {
-    most = std::max(most, run.size_bytes);
-  }
-  return most;
+  return std::ranges::max(sizes, {}, &harness::SizeRun::size_bytes).size_bytes;
 }
 
 Parsed<Options> parse_options(int argc, const char* const* argv) {

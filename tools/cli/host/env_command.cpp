@@ -3,6 +3,7 @@
 #include "cli/host/env_command.hpp"
 
 #include <cstdio>
+#include <regex>
 #include <string>
 #include <string_view>
 
@@ -11,15 +12,6 @@
 
 namespace ho {
 namespace {
-
-std::string replaced(std::string text, std::string_view from, std::string_view to) {
-  size_t at = 0;
-  while ((at = text.find(from, at)) != std::string::npos) {
-    text.replace(at, from.size(), to);
-    at += to.size();
-  }
-  return text;
-}
 
 std::string value_text(const env::Variable& variable) {
   const std::optional<std::string> value = env::text_if_set(variable);
@@ -44,6 +36,7 @@ void print_markdown() {
       "(ncclConfig_t,\nNCCL 2.26 and later; 0 to 255): it becomes IP's TOS byte, or IPv6's traffic "
       "class, of that\ncommunicator's connections.\n");
   std::puts("| variable | default | takes | all ranks | meaning |\n|---|---|---|---|---|");
+  const std::regex bar("\\|");
   for (const env::Variable& variable : env::all()) {
     const std::string default_value =
         variable.default_value.empty() ? "" : "`" + std::string(variable.default_value) + "`";
@@ -52,7 +45,7 @@ void print_markdown() {
                 default_value.c_str(),
                 env::takes(variable).c_str(),
                 variable.must_match ? "yes" : "",
-                replaced(std::string(variable.meaning), "|", "\\|").c_str());
+                std::regex_replace(std::string(variable.meaning), bar, "\\|").c_str());
   }
 }
 

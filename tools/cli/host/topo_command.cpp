@@ -52,10 +52,8 @@ uint32_t rails_among_such_hosts(const Topology& topology,
     nics.push_back({number, nic.speed_mbit});
   }
   const std::string& first = assignment.nic_of_rank.front().name;
-  const bool loopback = std::any_of(
-      topology.interfaces.begin(), topology.interfaces.end(), [&](const NetworkInterface& nic) {
-        return nic.name == first && nic.loopback;
-      });
+  const bool loopback = std::ranges::any_of(
+      topology.interfaces, [&](const auto& nic) { return nic.name == first && nic.loopback; });
   if (first.empty() || loopback) {
     return 0;
   }

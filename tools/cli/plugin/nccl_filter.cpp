@@ -127,15 +127,11 @@ NcclFilter nccl_filter(const nccl_abi::Release& release, const NcclVariables& va
   const auto algorithms = variables("NCCL_ALGO");
   const auto protocols = variables("NCCL_PROTO");
   for (const Function& function : functions()) {
-    const bool any = std::any_of(
-        function.algorithms.begin(), function.algorithms.end(), [&](std::string_view algorithm) {
-          return setting_leaves(algorithms, per_function, function.in_settings, algorithm);
-        });
     const auto leaves = [&](std::string_view algorithm) {
       return setting_leaves(algorithms, per_function, function.in_settings, algorithm);
     };
-    if (any &&
-        std::none_of(function.without_nvswitch.begin(), function.without_nvswitch.end(), leaves)) {
+    const bool any = std::ranges::any_of(function.algorithms, leaves);
+    if (any && std::ranges::none_of(function.without_nvswitch, leaves)) {
       append(filter.need_nvswitch, function.printed, ", ");
     }
     if (any && setting_leaves(protocols, per_function, function.in_settings, "simple")) {

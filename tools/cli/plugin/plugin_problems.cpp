@@ -152,10 +152,7 @@ class Problems {
     for (const FoundPlugin& one : findings_.nets) {
       check_unusable(one);
     }
-    const bool named_in_one = std::any_of(findings_.nets.begin(),
-                                          findings_.nets.end(),
-                                          [](const FoundPlugin& one) { return one.usable(); });
-    if (!named_in_one) {
+    if (std::ranges::none_of(findings_.nets, &FoundPlugin::usable)) {
       check_net_name();
     }
   }

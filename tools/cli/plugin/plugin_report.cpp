@@ -78,14 +78,11 @@ std::vector<PluginProblem> problems_of_probe(const Findings& findings, const Pro
   if (!probed.warnings.empty()) {
     return problems;
   }
-  const bool any_coll_net = std::any_of(probed.devices.begin(),
-                                        probed.devices.end(),
-                                        [](const ProbedDevice& device) { return device.coll_net; });
   const std::string file = findings.net()->file->path;
   if (!probed.started || probed.devices.empty()) {
     problems.push_back({"the network of " + file + " has no devices",
                         "see its log: NCCL_DEBUG=INFO, or HORING_LOG_LEVEL=debug here"});
-  } else if (!any_coll_net) {
+  } else if (std::ranges::none_of(probed.devices, &ProbedDevice::coll_net)) {
     problems.push_back(
         {"CollNet of " + file + " offers no devices" +
              (probed.coll_net_said.empty() ? "" : ": " + probed.coll_net_said),

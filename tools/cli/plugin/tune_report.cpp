@@ -97,10 +97,7 @@ struct Query {
 
 std::string rule_text(const Query& query, uint32_t line) {
   const auto& rules = query.file.rules();
-  const auto rule =
-      std::find_if(rules.begin(), rules.end(), [line](const plugin::TuningRule& each) {
-        return each.line == line;
-      });
+  const auto rule = std::ranges::find(rules, line, &plugin::TuningRule::line);
   const std::string where = query.options.file + ":" + std::to_string(line);
   if (rule == rules.end() || rule->choice == Choice::kDefault || rule->choice == Choice::kOwn ||
       query.allowed.has(rule->choice)) {
@@ -160,9 +157,8 @@ std::vector<TuneRow> rows_of(const Query& query) {
 std::vector<Choice> timed(const std::vector<TuneRow>& rows) {
   std::vector<Choice> found;
   for (const Choice choice : plugin::kAlgorithmChoices) {
-    if (std::any_of(rows.begin(), rows.end(), [&](const TuneRow& row) {
-          return std::isfinite(row.costs.of(choice));
-        })) {
+    if (std::ranges::any_of(
+            rows, [&](const TuneRow& row) { return std::isfinite(row.costs.of(choice)); })) {
       found.push_back(choice);
     }
   }

@@ -1,8 +1,9 @@
 #include "cli/run/cluster_model.hpp"
 
-#include <algorithm>
+#include <sstream>
 
 #include "base/env.hpp"
+#include "base/names.hpp"
 #include "base/quantity.hpp"
 
 namespace ho {
@@ -10,10 +11,6 @@ namespace {
 
 std::string dotted(uint32_t first, uint32_t second, uint32_t last) {
   return std::to_string(first) + "." + std::to_string(second) + ".0." + std::to_string(last);
-}
-
-std::string variable_name(const env::Variable& variable) {
-  return std::string(variable.name);
 }
 
 // "rail0=127.1.0.2,rail1=127.2.0.2"
@@ -44,15 +41,8 @@ std::string interface_filter(uint32_t cluster_rails, uint32_t rails) {
 }  // namespace
 
 std::string_view to_string(Emulation emulation) {
-  switch (emulation) {
-    case Emulation::kNamespaces:
-      return "namespaces";
-    case Emulation::kPaced:
-      return "paced";
-    case Emulation::kNone:
-      break;
-  }
-  return "none";
+  constexpr Names<3> kNames{"namespaces", "paced", "none"};
+  return name_in(kNames, emulation);
 }
 
 Result<Emulation> parse_emulation(std::string_view text) {
@@ -138,18 +128,14 @@ Result<GroupMap> place_block_or_round_robin(const GroupMap& sizes, bool round_ro
 Result<GroupMap> place_by_list(const GroupMap& sizes, std::string_view node_list) {
   std::vector<std::vector<GlobalRank>> members(sizes.group_count());
   uint32_t rank = 0;
-  constexpr std::string_view kSpace = " \t\r\n";
-  size_t begin = node_list.find_first_not_of(kSpace);
-  while (begin != std::string_view::npos) {
-    const size_t end = std::min(node_list.find_first_of(kSpace, begin), node_list.size());
-    const std::string_view word = node_list.substr(begin, end - begin);
+  std::istringstream words{std::string(node_list)};
+  for (std::string word; words >> word;) {
     const auto node = whole_number<uint32_t>(word);
     if (!node || *node >= members.size()) {
-      return invalid("order file: rank " + std::to_string(rank) + " is on '" + std::string(word) +
+      return invalid("order file: rank " + std::to_string(rank) + " is on '" + word +
                      "'; takes a node number from 0 to " + std::to_string(members.size() - 1));
     }
     members[*node].push_back(GlobalRank(rank++));
-    begin = node_list.find_first_not_of(kSpace, end);
   }
   for (uint32_t node = 0; node < members.size(); ++node) {
     const uint32_t expected = sizes.group_size(GroupIndex(node));
@@ -176,9 +162,9 @@ std::vector<uint32_t> cpus_of_node(const std::vector<uint32_t>& cpus,
 }
 
 Environment node_environment(const Cluster& cluster, uint32_t node, uint32_t rails, int pace_fd) {
-  Environment result{
-      {variable_name(env::kEmulation), std::string(to_string(cluster.emulation))},
-      {variable_name(env::kRailRateMbit), std::to_string(cluster.shape.rail_rate_mbit)}};
+  Environment result;
+  result.emplace_back(env::kEmulation.name, to_string(cluster.emulation));
+  result.emplace_back(env::kRailRateMbit.name, std::to_string(cluster.shape.rail_rate_mbit));
   if (cluster.emulation == Emulation::kNamespaces) {
     result.emplace_back(env::kSocketIfname.name, interface_filter(cluster.shape.rails, rails));
     return result;

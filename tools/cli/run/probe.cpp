@@ -84,8 +84,7 @@ Result<std::vector<Probe>> probe_machine() {
 }
 
 bool all_available(const std::vector<Probe>& probes) {
-  return std::all_of(
-      probes.begin(), probes.end(), [](const Probe& probe) { return probe.available; });
+  return std::ranges::all_of(probes, &Probe::available);
 }
 
 std::string to_string(const std::vector<Probe>& probes, bool missing_only) {

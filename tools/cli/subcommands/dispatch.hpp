@@ -47,10 +47,7 @@ inline int run_command_of(const Program& program, int argc, const char* const* a
     std::printf("%s %s\n", program.name, program.version);
     return 0;
   }
-  const auto command = std::find_if(
-      program.commands.begin(), program.commands.end(), [&](const Subcommand& candidate) {
-        return candidate.name == name;
-      });
+  const auto command = std::ranges::find(program.commands, name, &Subcommand::name);
   if (command != program.commands.end()) {
     try {
       return command->run(argc - 1, argv + 1);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,22 @@
 
 namespace paro {
 
+// What does not fit, would be faster than what does, and lacks least.
+struct NearMiss {
+  size_t row = 0;  // of the figures
+  // Each makes it fit on its own, with what it then needs; may be empty.
+  std::vector<std::string> remedies;
+};
+
 struct Recommendation {
   std::vector<StrategyFigures> figures;  // of all 14, in the order of all_strategies()
   std::vector<size_t> ranking;           // those of them that fit, the best first; may be empty
+  // Rows of the figures, of those that fit: the shortest step; and, of those whose step is as
+  // long as that, the least memory, and the first in the ranking that has a name elsewhere.
+  std::optional<size_t> fastest;
+  std::optional<size_t> smallest;
+  std::optional<size_t> simplest;
+  std::optional<NearMiss> near_miss;
   // One sentence with the figures that decided; where nothing fits, by how much, and what would
   // help.
   std::string why;

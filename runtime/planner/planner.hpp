@@ -28,14 +28,16 @@ struct Recommendation {
   std::vector<StrategyFigures> figures;  // of all 14, in the order of all_strategies()
   std::vector<size_t> ranking;           // those of them that fit, the best first; may be empty
   // Rows of the figures, of those that fit: the shortest step; and, of those whose step is as
-  // long as that, the least memory, and the first in the ranking that has a name elsewhere.
+  // long as that, the least memory, and what users' frameworks have a name for and need no groups
+  // for, or a name at least.
   std::optional<size_t> fastest;
   std::optional<size_t> smallest;
   std::optional<size_t> simplest;
   std::optional<NearMiss> near_miss;
-  // One sentence with the figures that decided; where nothing fits, by how much, and what would
-  // help.
-  std::string why;
+  // Sentences with the figures that decided; where nothing fits, by how much, and what would help.
+  // By lines: what is recommended and its bottleneck, the runner-up, the near miss.
+  std::vector<std::string> reasons;
+  std::string why;  // the reasons as one line
 
   [[nodiscard]] const StrategyFigures* recommended() const { return ranked(0); }
   [[nodiscard]] const StrategyFigures* runner_up() const { return ranked(1); }

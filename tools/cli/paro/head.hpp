@@ -1,0 +1,15 @@
+// What the figures of a plan are for, above them. Pure.
+#pragma once
+
+#include <string>
+
+#include "planner/text/answer.hpp"
+
+namespace paro::tool {
+
+// A line.
+[[nodiscard]] std::string model_text(const PlanOptions& options);
+// Model, cluster, step, a rank's memory and notes, and an empty line.
+[[nodiscard]] std::string head_text(const Report& report);
+
+}  // namespace paro::tool

@@ -292,20 +292,20 @@ Json report_json(const Report& report) {
 }
 
 // The path of a model may have bytes that are no UTF-8.
-std::string text_of(const Json& json) {
+std::string dumped_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
 
 std::string json_text(const Report& report) {
-  return text_of(report_json(report));
+  return dumped_text(report_json(report));
 }
 
 std::string json_text(const Sweep& sweep) {
   Json json = report_json(sweep.rows.front().report);
   json["sweep"] = sweep_json(sweep);
-  return text_of(json);
+  return dumped_text(json);
 }
 
 ho::Result<std::string> answer_to(std::string_view request) {

@@ -236,13 +236,13 @@ ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options) {
                     *texts.world_algorithm,
                     *texts.collectives));
   }
-  const bool given = texts.collectives || texts.world_algorithm;
+  const bool reported = texts.collectives || texts.world_algorithm;
   Collectives whose = gpu && !texts.world_algorithm ? Collectives::kNccl : Collectives::kHoring;
   if (texts.collectives) {
     HORING_ASSIGN(whose,
                   named<Collectives>("--collectives", *texts.collectives, kCollectivesNames));
   }
-  if (!given) {
+  if (!reported) {
     request.assumed.emplace_back(whose == Collectives::kNccl
                                      ? "NCCL's collectives, as PyTorch has them: give --collectives"
                                      : "HO-Ring's collectives, not NCCL's: give --collectives");

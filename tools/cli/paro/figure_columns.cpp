@@ -26,7 +26,7 @@ class Columns {
 
   FigureColumns all() && {
     if (precise_) {
-      add("place", false, [&](const StrategyFigures& row) { return place(row); });
+      add("order", false, [&](const StrategyFigures& row) { return order(row); });
     } else {
       add("", true, [&](const StrategyFigures& row) { return mark(row); });
     }
@@ -161,7 +161,7 @@ class Columns {
   }
 
   // In the ranking, from 1 on; nothing where it does not fit.
-  [[nodiscard]] std::string place(const StrategyFigures& row) const {
+  [[nodiscard]] std::string order(const StrategyFigures& row) const {
     const std::vector<size_t>& ranking = report_.recommendation.ranking;
     const auto at = static_cast<size_t>(&row - rows_.data());
     const auto found = std::find(ranking.begin(), ranking.end(), at);

@@ -23,11 +23,11 @@ int fail(const ho::Status& status) {
 
 constexpr const char* kPlan = "paro plan";
 
-std::string text_of(const PlanArguments& arguments, const Report& report) {
+std::string answer_text(const PlanArguments& arguments, const Report& report) {
   return arguments.verbose ? table_text(report) : summary_text(report);
 }
 
-std::string text_of(const PlanArguments& /*arguments*/, const Sweep& sweep) {
+std::string answer_text(const PlanArguments& /*arguments*/, const Sweep& sweep) {
   return sweep_text(sweep);
 }
 
@@ -42,7 +42,7 @@ int print(const PlanArguments& arguments, const Answer& answer) {
           kPlan, "--csv", arguments.csv, arguments.csv.empty() ? "" : csv_text(answer))) {
     return 1;
   }
-  std::fputs((arguments.json ? json_text(answer) : text_of(arguments, answer)).c_str(), stdout);
+  std::fputs((arguments.json ? json_text(answer) : answer_text(arguments, answer)).c_str(), stdout);
   return 0;
 }
 

@@ -118,8 +118,8 @@ TEST_CASE("a step has tokens per second and an MFU where they are known") {
   const PlanOptions again = understood(texts);
   CHECK(*again.mfu(again.request.compute_s) < 0.42);
   texts.mfu = "0.3";
-  const PlanOptions given = understood(texts);
-  CHECK(*given.mfu(given.request.compute_s) == Approx(0.3));
+  const PlanOptions reported = understood(texts);
+  CHECK(*reported.mfu(reported.request.compute_s) == Approx(0.3));
   texts = test::plan_by_numbers();
   CHECK_FALSE(understood(texts).tokens_per_s(1));  // nothing is computed
   texts.compute_time = "2s";

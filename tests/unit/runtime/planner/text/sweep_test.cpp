@@ -87,7 +87,7 @@ TEST_CASE("an option that a sweep is over need not be given, nor does it count")
   CHECK(swept(named).rows[0].report.options.request.sequences == 2);
 }
 
-TEST_CASE("progress counts plans") {
+TEST_CASE("progress is told how many plans there have been") {
   std::vector<size_t> plans;
   REQUIRE(sweep_of(by_numbers("nodes=2,4"), [&](size_t done) { plans.push_back(done); }).ok());
   CHECK(plans == std::vector<size_t>{0, 1});

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/quantity.hpp"
 
@@ -14,13 +15,13 @@ Precision usual_precision(const Job& job) {
   return has_bf16 ? Precision::kBf16 : Precision::kFp16;
 }
 
-ActivationShape activation_shape(const Job& job, double sequence) {
+ActivationShape activation_shape(const Job& job, Recompute recompute, double sequence) {
   ActivationShape shape;
   shape.sequence = sequence;
   shape.tensor = job.sizes.tensor;
   shape.context = job.sizes.context;
   shape.sequence_parallel = job.sizes.tensor > 1;
-  shape.recompute = job.recompute;
+  shape.recompute = recompute;
   return shape;
 }
 
@@ -184,6 +185,43 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
   return Batch{1, sequences};
 }
 
+// Bytes of one sequence that a rank keeps.
+double activations_of(const Job& job,
+                      Recompute recompute,
+                      double sequence,
+                      uint32_t accumulation) {
+  return peak_activations(
+      job.model,
+      activation_shape(job, recompute, sequence),
+      {double{1} * job.sizes.pipeline, double{1} * job.sizes.parts, double{1} * accumulation});
+}
+
+// What more recomputation than the job's would leave of activations and make of computation, which
+// goes on at the same rate.
+void set_recomputed(const Job& job,
+                    double sequence,
+                    const Batch& batch,
+                    PlannerRequest& request) {
+  const double trained_share = request.model.trainable / request.model.parameters;
+  const auto flops_with = [&](Recompute recompute) {
+    return step_flops(job.model, sequence, trained_share, recompute, ScoreCount::kCausal);
+  };
+  const double executed = flops_with(job.recompute).executed();
+  for (const auto& [recompute, name] : {std::pair(Recompute::kSelective, "selective"),
+                                        std::pair(Recompute::kFull, "full")}) {
+    if (recompute <= job.recompute) {
+      continue;
+    }
+    const StepFlops flops = flops_with(recompute);
+    const double of_sequence = activations_of(job, recompute, sequence, batch.accumulation);
+    request.recomputed.push_back({name,
+                                  of_sequence * batch.micro_batch,
+                                  of_sequence,
+                                  request.compute_s * flops.executed() / executed,
+                                  flops.forward / flops.executed()});
+  }
+}
+
 }  // namespace
 
 ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
@@ -217,14 +255,11 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
     request.assumed.emplace_back(
         "no computation, communication alone is compared: give --gpu or --compute-time");
   }
-  const double of_sequence = peak_activations(job.model,
-                                              activation_shape(job, sequence),
-                                              {double{1} * job.sizes.pipeline,
-                                               double{1} * job.sizes.parts,
-                                               double{1} * batch.accumulation});
+  const double of_sequence = activations_of(job, job.recompute, sequence, batch.accumulation);
   request.activation_bytes = job.activation_bytes.value_or(of_sequence * batch.micro_batch);
   request.activations_of_sequence = job.activation_bytes.value_or(of_sequence);
   if (!job.activation_bytes) {
+    set_recomputed(job, sequence, batch, request);
     request.assumed.push_back(fmt::format(
         "activations of {} for a sequence, by formula, with FlashAttention: give --activations",
         ho::bytes_text(of_sequence)));

@@ -410,6 +410,7 @@ ho::Status complete(PlanOptions& options) {
     options.micro_batch = options.steps.batch.micro_batch;
     options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
   }
+  request.micro_batch = options.micro_batch;
   request.bytes.gradient_sum = bytes_of_sum(request);
   return set_nccl(options, request);
 }

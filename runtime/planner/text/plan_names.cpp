@@ -142,6 +142,18 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
                                       std::vector<std::string>& assumed) {
   HORING_ASSIGN(const std::optional<Gpu> gpu, gpu_of(texts));
   ClusterFacts machine;
+  if (!facts.levels.empty()) {  // they have all links
+    if (texts.instance || texts.network) {
+      return ho::invalid(
+          fmt::format("{} beside a cluster of levels, which has its links: leave it out{}",
+                      texts.network ? "--network" : "--instance",
+                      texts.instance ? ", and give --gpu" : ""));
+    }
+    if (gpu) {
+      machine.memory_bytes = gpu->memory_gb * 1e9;
+    }
+    return merged(facts, machine);
+  }
   std::string peak;  // of what the NICs' rate is one
   if (texts.instance) {
     HORING_ASSIGN(const Instance instance, find_instance(*texts.instance));

@@ -175,7 +175,7 @@ class Sweeper {
   // Halves `enough` until it is too little, and then what is between.
   ho::Result<double> least_below(double enough, double most_s) {
     constexpr int kMaxHalvings = 10;
-    constexpr double kNear = 1.002;
+    constexpr double kNear = 1.004;
     double too_little = enough;
     for (int halving = 0; halving < kMaxHalvings && too_little == enough; ++halving) {
       too_little = enough / 2;

@@ -81,7 +81,8 @@ std::string range_text(const StrategyFigures& figures) {
 
 std::string reason_text(const Recommendation& recommendation) {
   const std::vector<std::string>& reasons = recommendation.reasons;
-  return reasons.size() < 2 ? recommendation.why : reasons[0] + " " + reasons[1];
+  return recommendation.recommended() == nullptr ? reasons.front()
+                                                 : reasons[0] + " " + reasons[1];
 }
 
 std::string others_text(const Report& report) {

@@ -74,8 +74,6 @@ std::string tail_text(const Report& report) {
   return text + "\n";
 }
 
-}  // namespace
-
 std::string model_text(const PlanOptions& options) {
   const PlannerRequest& request = options.request;
   return fmt::format(
@@ -92,6 +90,8 @@ std::string model_text(const PlanOptions& options) {
           ? fmt::format(", sums of gradients {}", request.bytes.gradient_sum)
           : "");
 }
+
+}  // namespace
 
 std::string head_text(const Report& report) {
   const PlanOptions& options = report.options;

@@ -7,8 +7,6 @@
 
 namespace paro::tool {
 
-// A line.
-[[nodiscard]] std::string model_text(const PlanOptions& options);
 // Model, cluster, step, a rank's memory and notes, and an empty line.
 [[nodiscard]] std::string head_text(const Report& report);
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/quantity.hpp"
 #include "cli/paro/advice.hpp"
 #include "cli/paro/figure_columns.hpp"
 #include "cli/paro/head.hpp"
@@ -203,9 +204,12 @@ std::string sweep_text(const Sweep& sweep) {
   std::vector<ho::Column> columns = Summary(std::move(rows)).columns();
   columns.insert(columns.begin(), std::move(values));
   const PlanOptions& first = sweep.rows.front().report.options;
-  return model_text(first) +
-         fmt::format("sweep    --{}: each value with what is recommended for it\n\n",
-                     sweep.option) +
+  return fmt::format(
+             "model    {}: {} parameters\nsweep    --{}: each value with what is recommended for "
+             "it\n\n",
+             first.model.text,
+             ho::count_text(first.model.size.parameters),
+             sweep.option) +
          ho::aligned(columns) + left_out_text(first) + least_text(sweep) + "\n" +
          warnings_text(assumed_of(sweep));
 }

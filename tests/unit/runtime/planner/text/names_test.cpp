@@ -279,6 +279,30 @@ TEST_CASE("other dimensions leave data parallelism its ranks, NICs and parameter
   CHECK(states.parameters == Approx(2 * (1605636096.0 / 128 + 45097156608.0 / 8 / 16)));
 }
 
+TEST_CASE("a cluster of levels has the links, a GPU beside it the rest") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("levels.json");
+  std::ofstream(path) << R"({"levels": [{"size": 4, "rate": "300GB", "network": "nvlink"},)"
+                      << R"({"size": 2, "rate": "100Gbit", "network": "roce"}]})";
+  PlanTexts texts = plan_by_names();
+  texts.nodes.reset();
+  texts.network.reset();
+  texts.cluster = path;
+  const PlanOptions options = understood(texts);
+  CHECK(options.request.world.group_size == 4);
+  CHECK(options.request.memory_bytes == 80e9);
+  CHECK(options.request.compute_s > 0);
+  CHECK(options.request.links.levels.size() == 2);
+  CHECK_FALSE(assumes(options, "8 GPUs a node"));
+  CHECK_FALSE(assumes(options, "links inside a node"));
+  CHECK_FALSE(assumes(options, "between nodes"));
+  check_refused(texts,
+                {{&PlanTexts::network, "8x400Gbit", "--network beside a cluster of levels"},
+                 {&PlanTexts::nodes, "2", "--nodes beside a cluster of levels"}});
+  texts.gpu.reset();
+  check_refused(texts, {{&PlanTexts::instance, "p4d", "--instance beside a cluster of levels"}});
+}
+
 TEST_CASE("a model's file, and the folder that it is in") {
   const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("config.json");

@@ -81,8 +81,9 @@ std::string range_text(const StrategyFigures& figures) {
 
 std::string reason_text(const Recommendation& recommendation) {
   const std::vector<std::string>& reasons = recommendation.reasons;
-  return recommendation.recommended() == nullptr ? reasons.front()
-                                                 : reasons[0] + " " + reasons[1];
+  return recommendation.recommended() == nullptr
+             ? line("recommended:", "none: " + reasons[0])
+             : line("recommended:", reasons[0]) + line("", reasons[1]);
 }
 
 std::string others_text(const Report& report) {

@@ -8,7 +8,7 @@
 
 namespace paro::tool {
 
-// What is recommended and why, and the runner-up. Where nothing fits, by how much.
+// What is recommended and why, and the runner-up, as two lines. Where nothing fits, by how much.
 [[nodiscard]] std::string reason_text(const Recommendation& recommendation);
 
 // The fastest, the smallest that is as fast, the simplest, what nearly fits, the recommended one's

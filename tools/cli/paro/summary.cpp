@@ -145,14 +145,28 @@ std::string left_out_text(const PlanOptions& options) {
   return missing.empty() ? "" : fmt::format("Left out: {}.\n", fmt::join(missing, "; "));
 }
 
-// Of all rows, each once.
+// Of all rows, each once; of those that differ in their numbers alone the first, and of which value
+// it is.
 std::vector<std::string> assumed_of(const Sweep& sweep) {
+  const auto words = [](std::string text) {
+    std::erase_if(text,
+                  [](char letter) { return letter == '.' || (letter >= '0' && letter <= '9'); });
+    return text;
+  };
   std::vector<std::string> all;
+  std::vector<std::string> all_words;
   for (const SweepRow& row : sweep.rows) {
     for (const std::string& each : row.report.options.request.assumed) {
-      if (std::find(all.begin(), all.end(), each) == all.end()) {
-        all.push_back(each);
+      if (std::find(all_words.begin(), all_words.end(), words(each)) != all_words.end()) {
+        continue;
       }
+      const bool in_all =
+          std::all_of(sweep.rows.begin(), sweep.rows.end(), [&](const SweepRow& other) {
+            const auto& assumed = other.report.options.request.assumed;
+            return std::find(assumed.begin(), assumed.end(), each) != assumed.end();
+          });
+      all.push_back(in_all ? each : fmt::format("with {}={}, {}", sweep.option, row.value, each));
+      all_words.push_back(words(each));
     }
   }
   return all;
@@ -184,14 +198,9 @@ std::string summary_text(const Report& report) {
   }
   std::vector<ho::Column> columns = Summary(std::move(rows)).columns();
   columns.insert(columns.begin(), std::move(marks));
-  const StrategyFigures* const best = recommendation.recommended();
   return head_text(report) + ho::aligned(columns) + left_out_text(report.options) +
-         sizes_text(report) +
-         fmt::format("\nrecommended: {}. {}\n{}{}",
-                     best == nullptr ? "none" : letters(best->strategy),
-                     reason_text(recommendation),
-                     others_text(report),
-                     warnings_text(report.options.request.assumed));
+         sizes_text(report) + "\n" + reason_text(recommendation) + others_text(report) +
+         warnings_text(report.options.request.assumed);
 }
 
 std::string sweep_text(const Sweep& sweep) {

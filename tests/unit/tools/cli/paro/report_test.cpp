@@ -194,10 +194,10 @@ TEST_CASE("the summary has speed, memory and exposed communication, the best fir
   CHECK(text.find("  IIG") < text.find("  IGG"));
   CHECK(text.find("  GGG") < text.find("  NIG"));  // that fits, and lacks less
   CHECK(text.find("  NIG") < text.find("  NNN"));
-  CHECK(has(line_with(text, "recommended: "), "recommended: IIG. "));
+  CHECK(has(line_with(text, "recommended: "), "recommended: IIG takes "));
   CHECK(has(line_with(text, "Left out: "), "Left out: MFU (give --gpu, and a model"));
   CHECK(line_with(text, "step:   ").find(" expected; ") != std::string::npos);
-  CHECK(has(summary_text(report_for("16GB", false)), "recommended: none. nothing fits"));
+  CHECK(has(summary_text(report_for("16GB", false)), "recommended: none: nothing fits"));
 }
 
 TEST_CASE("the summary has what an option would add, and steps in its place") {

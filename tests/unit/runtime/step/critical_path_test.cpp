@@ -81,3 +81,38 @@ TEST_CASE("nothing is exposed where there is no communication") {
   const auto path = critical_path(plan_of("III", 3, 2), costs(1, 0, 0));
   CHECK(path.exposed_s() == Approx(0));
 }
+
+TEST_CASE("micro-batches in the middle of a step need not be run to take their time") {
+  constexpr uint32_t kMicroBatches = 40;
+  struct Seconds {
+    double compute;
+    double inter;
+    double intra;
+  };
+  for (const Strategy& strategy : all_strategies()) {
+    for (const auto& [compute, inter, intra] : {Seconds{1, 0.3, 0.2},
+                                                Seconds{1, 3.7, 0.2},
+                                                Seconds{1, 0.71, 1.3},
+                                                Seconds{0.1, 2, 1},
+                                                Seconds{1.1, 0.9, 5},
+                                                Seconds{0, 1, 0.7}}) {
+      const std::string triple = letters(strategy);
+      INFO(triple << " " << compute << " " << inter << " " << intra);
+      const auto cost_of = costs(compute, inter, intra);
+      const auto whole = critical_path(plan_of(triple.c_str(), 5, kMicroBatches), cost_of);
+      CHECK(whole.steady);
+      uint32_t few = 4;
+      const auto run = [&] {
+        return critical_path(plan_of(triple.c_str(), 5, few), cost_of, kMicroBatches - few);
+      };
+      auto shortened = run();
+      while (!shortened.steady && few < kMicroBatches / 2) {
+        few *= 2;
+        shortened = run();
+      }
+      REQUIRE(shortened.steady);
+      CHECK(shortened.step_s == Approx(whole.step_s).epsilon(1e-9));
+      CHECK(shortened.compute_s == Approx(whole.compute_s).epsilon(1e-9));
+    }
+  }
+}

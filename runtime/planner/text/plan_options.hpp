@@ -79,9 +79,9 @@ struct PlanOptions {
   uint32_t micro_batch = 1;  // samples per rank
   ClusterFacts facts;        // from arguments and a file
   GroupSizeList group_sizes;
-  PlannerRequest request;    // world, links and memory are set where `measure` is not
-  std::optional<Job> job;    // by names; complete() puts it into the request
-  JobSteps steps;            // what came of it
+  PlannerRequest request;  // world, links and memory are set where `measure` is not
+  std::optional<Job> job;  // by names; complete() puts it into the request
+  JobSteps steps;          // what came of it
   std::optional<std::string> nccl_network;  // of NCCL's collectives; nothing: as request.links
   std::optional<Prices> prices;
   bool measure = false;

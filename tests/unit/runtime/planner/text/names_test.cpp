@@ -60,7 +60,7 @@ TEST_CASE("a model, a GPU and a network make a request") {
 }
 
 TEST_CASE("a GPU's collectives are NCCL's, and slower by the rank") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_names();
   const PlanOptions options = understood(texts);
   CHECK(options.request.links.world == WorldAlgorithm::kMultiRing);
   REQUIRE(options.request.links.protocols.size() == 2);

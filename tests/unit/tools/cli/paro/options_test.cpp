@@ -147,7 +147,7 @@ TEST_CASE("a call over all ranks takes what the longer of the others does unless
 }
 
 TEST_CASE("what comes on top of the critical path is given, or known of GPUs") {
-  PlanTexts texts = usual();
+  PlanTexts texts = plan_by_numbers();
   CHECK(understand(texts)->request.effects.slowdown == 0);
   texts.effects = "gpu";
   CHECK(understand(texts)->request.effects.slowdown == kGpuEffects.slowdown);

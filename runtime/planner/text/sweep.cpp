@@ -88,7 +88,7 @@ ho::Result<Axis> axis_of(std::string_view text) {
   std::string_view option = text.substr(0, equals);
   option.remove_prefix(option.starts_with("--") ? 2 : 0);
   if (std::find(kSwept.begin(), kSwept.end(), option) == kSwept.end()) {
-    return ho::invalid(fmt::format("--sweep {}: {} is not known{}",
+    return ho::invalid(fmt::format("--sweep {}: {} is no option that takes a number{}",
                                    text,
                                    option.empty() ? "an option without a name" : option,
                                    ho::near_names_text(option, {kSwept.begin(), kSwept.end()})));

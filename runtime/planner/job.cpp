@@ -114,19 +114,27 @@ double beside_s(const Job& job,
   return seconds;
 }
 
-// Of one sequence on one rank, forward and backward, and what of it is forward.
-ho::Result<double> computing_s(const Job& job,
-                               Precision precision,
-                               double sequence,
-                               PlannerRequest& request) {
+struct Computing {
+  double flops_of_token = 0;  // of the model
+  double peak_flops = 0;      // of the GPU; 0: none is named
+  double sequence_s = 0;      // of one sequence on one rank, forward and backward; 0: no GPU
+};
+
+// And, into the request, what of it is forward.
+ho::Result<Computing> computing_of(const Job& job,
+                                   Precision precision,
+                                   double sequence,
+                                   PlannerRequest& request) {
   const double trained_share = request.model.trainable / request.model.parameters;
   const StepFlops flops =
       step_flops(job.model, sequence, trained_share, job.recompute, ScoreCount::kCausal);
   request.forward_share = flops.forward / flops.executed();
+  Computing computing;
+  computing.flops_of_token = flops.model();
   if (!job.gpu) {
-    return 0.0;
+    return computing;
   }
-  HORING_ASSIGN(const double peak, peak_flops(*job.gpu, precision));
+  HORING_ASSIGN(computing.peak_flops, peak_flops(*job.gpu, precision));
   const double executed = efficiency(*job.gpu, precision, job.recompute == Recompute::kFull);
   const double usual = executed * flops.model() / flops.executed();
   if (!job.mfu) {
@@ -137,7 +145,9 @@ ho::Result<double> computing_s(const Job& job,
                     job.gpu->name));
   }
   const double ranks = static_cast<double>(job.sizes.ranks_of_replica());
-  return flops.model() * sequence / ranks / (peak * job.mfu.value_or(usual));
+  computing.sequence_s =
+      flops.model() * sequence / ranks / (computing.peak_flops * job.mfu.value_or(usual));
+  return computing;
 }
 
 ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& request) {
@@ -228,7 +238,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
     request.assumed.push_back(fmt::format("precision {}: give --precision", to_string(precision)));
   }
   set_bytes(job, precision, request);
-  HORING_ASSIGN(const double sequence_s, computing_s(job, precision, sequence, request));
+  HORING_ASSIGN(const Computing computing, computing_of(job, precision, sequence, request));
   const double waiting_s = beside_s(job, request, nodes, sequence);
   set_model(job, sequence, request);
   const DataParallel data = data_parallel(job.sizes, nodes, request.links.nics_per_group);
@@ -238,7 +248,8 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   request.micro_batches = batch.accumulation;
   const double bubble = bubble_share(job.sizes, batch.accumulation);
   const double sequences = double{1} * batch.micro_batch * batch.accumulation;
-  request.compute_s = job.compute_s.value_or((sequence_s + waiting_s) * sequences * (1 + bubble));
+  request.compute_s =
+      job.compute_s.value_or((computing.sequence_s + waiting_s) * sequences * (1 + bubble));
   if (!job.compute_s && !job.gpu) {
     request.compute_s = 0;
     request.assumed.emplace_back(
@@ -261,6 +272,8 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   return JobSteps{
       batch,
       sequence,
+      computing.flops_of_token,
+      computing.peak_flops,
       bubble,
       traffic_of(job.sizes, job.model, nodes, sequence, batch.micro_batch, job.recompute)};
 }

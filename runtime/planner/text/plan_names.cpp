@@ -15,6 +15,9 @@ namespace {
 constexpr std::array kRecomputeNames{
     std::string_view("none"), std::string_view("selective"), std::string_view("full")};
 
+enum class Collectives : uint8_t { kNccl, kHoring };
+constexpr std::array kCollectivesNames{std::string_view("nccl"), std::string_view("horing")};
+
 // The enumerator of a name in the table of its type.
 template <typename Enum, size_t kCount>
 ho::Result<Enum> named(std::string_view option,
@@ -139,6 +142,18 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
                                       std::vector<std::string>& assumed) {
   HORING_ASSIGN(const std::optional<Gpu> gpu, gpu_of(texts));
   ClusterFacts machine;
+  if (!facts.levels.empty()) {  // they have all links
+    if (texts.instance || texts.network) {
+      return ho::invalid(
+          fmt::format("{} beside a cluster of levels, which has its links: leave it out{}",
+                      texts.network ? "--network" : "--instance",
+                      texts.instance ? ", and give --gpu" : ""));
+    }
+    if (gpu) {
+      machine.memory_bytes = gpu->memory_gb * 1e9;
+    }
+    return merged(facts, machine);
+  }
   std::string peak;  // of what the NICs' rate is one
   if (texts.instance) {
     HORING_ASSIGN(const Instance instance, find_instance(*texts.instance));
@@ -216,20 +231,37 @@ ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   return {};
 }
 
-ho::Status take_gpu_effects(const PlanTexts& texts, PlanOptions& options) {
-  if (!texts.gpu && !texts.instance) {
-    return {};
-  }
+ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options) {
   PlannerRequest& request = options.request;
-  if (!texts.effects) {
+  const bool gpu = texts.gpu || texts.instance;
+  if (gpu && !texts.effects) {
     request.effects = kGpuEffects;
     request.assumed.push_back(
         fmt::format("of hidden communication {} comes back, jitter {}, as on GPUs: give --effects",
                     kGpuEffects.slowdown,
                     kGpuEffects.jitter));
   }
-  if (!texts.world_algorithm) {
+  if (texts.collectives && texts.world_algorithm) {
+    return ho::invalid(
+        fmt::format("--world-algorithm {} beside --collectives {}, which has its own: leave one of "
+                    "them out",
+                    *texts.world_algorithm,
+                    *texts.collectives));
+  }
+  const bool reported = texts.collectives || texts.world_algorithm;
+  Collectives whose = gpu && !texts.world_algorithm ? Collectives::kNccl : Collectives::kHoring;
+  if (texts.collectives) {
+    HORING_ASSIGN(whose,
+                  named<Collectives>("--collectives", *texts.collectives, kCollectivesNames));
+  }
+  if (!reported) {
+    request.assumed.emplace_back(whose == Collectives::kNccl
+                                     ? "NCCL's collectives, as PyTorch has them: give --collectives"
+                                     : "HO-Ring's collectives, not NCCL's: give --collectives");
+  }
+  if (whose == Collectives::kNccl) {
     options.nccl_network = network_of(texts);
+    options.network_assumed = !texts.instance;
   }
   return {};
 }
@@ -241,12 +273,12 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   Links& links = request.links;
   links.world = WorldAlgorithm::kMultiRing;
   if (!links.levels.empty()) {  // they are what collectives have been measured to take
-    request.assumed.emplace_back("NCCL's rings: give --world-algorithm for others");
     return {};
   }
-  request.assumed.push_back(
-      fmt::format("NCCL's rings, over {} between nodes: give --world-algorithm for others",
-                  *options.nccl_network));
+  if (options.network_assumed && request.world.group_count > 1) {
+    request.assumed.push_back(fmt::format(
+        "{} between nodes: give --instance, or --cluster with levels", *options.nccl_network));
+  }
   const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.
   HORING_ASSIGN(links.protocols,

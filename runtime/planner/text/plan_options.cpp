@@ -21,6 +21,7 @@ constexpr const char* kModelAndStep = "Model and step";
 constexpr const char* kCluster = "Cluster";
 constexpr const char* kNames = "By name, for a model with a name or a config.json";
 constexpr const char* kCost = "Cost per million tokens";
+constexpr const char* kSweep = "Sweep";
 
 constexpr std::array kOptions{
     PlanOption{kModelAndStep,
@@ -132,8 +133,13 @@ constexpr std::array kOptions{
                "NAME",
                &PlanTexts::world_algorithm,
                "how collectives over all ranks run: ring (flat, on one NIC), multi_ring "
-               "(flat, one for each NIC) or ho_ring (on all NICs) [NCCL's where a GPU is known, "
-               "else ho_ring]"},
+               "(flat, one for each NIC) or ho_ring (on all NICs) [as --collectives has them]"},
+    PlanOption{kCluster,
+               "collectives",
+               "NAME",
+               &PlanTexts::collectives,
+               "whose collectives the job runs: nccl, as PyTorch does on GPUs, or horing [nccl "
+               "where a GPU is known, else horing]"},
     PlanOption{kCluster,
                "group-sizes",
                "SIZES",
@@ -183,6 +189,12 @@ constexpr std::array kOptions{
         kCost, "price", "MONEY", &PlanTexts::price, "of a rank for an hour, in any currency"},
     PlanOption{kCost, "watts", "WATTS", &PlanTexts::watts, "that a rank draws"},
     PlanOption{kCost, "energy-price", "MONEY", &PlanTexts::energy_price, "of a kWh"},
+    PlanOption{kSweep,
+               "sweep",
+               "OPTION=VALUES",
+               &PlanTexts::sweep,
+               "a row for each value of another option: inter=100,200,400,800 (Gbit/s), nodes=4,8, "
+               "memory=40GB,80GB; of inter also the least that is nearly as fast"},
 };
 
 // Sets `value` where the option was given.
@@ -324,7 +336,7 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
         texts.nics || texts.instance || texts.network) {
       return ho::invalid(
           "--measure finds nodes, ranks and links itself: of the cluster's options it takes "
-          "--memory, --gpu, --world-algorithm and the three of calls only");
+          "--memory, --gpu, --collectives, --world-algorithm and the three of calls only");
     }
     if (texts.gpu && !facts.memory_bytes) {
       HORING_ASSIGN(const Gpu gpu, find_gpu(*texts.gpu));
@@ -365,6 +377,29 @@ ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
   return {};
 }
 
+// What numbers that are left out stand for; what a job by names takes for them it says itself.
+void note_defaults(const PlanTexts& texts, PlanOptions& options) {
+  const auto note = [&](bool known, const char* what) {
+    if (!known) {
+      options.request.assumed.emplace_back(what);
+    }
+  };
+  const ClusterFacts& facts = options.facts;
+  note(facts.memory_bytes.has_value(), "memory for everything: give --memory");
+  note(texts.measure || facts.nics || !facts.levels.empty() || facts.nodes.value_or(1) == 1,
+       "1 NIC a node: give --nics");
+  note(texts.accumulation || texts.global_batch, "1 micro-batch a step: give --accumulation");
+  if (options.job) {
+    return;
+  }
+  note(texts.micro_batch.has_value(), "micro-batches of 1 sample: give --micro-batch");
+  note(texts.compute_time.has_value(),
+       "no computation, communication alone is compared: give --compute-time");
+  note(texts.activations.has_value(), "no activations: give --activations");
+  note(texts.bytes || texts.optimizer || texts.precision,
+       "2 bytes of a parameter, 2 of a gradient, 12 of optimizer state: give --bytes");
+}
+
 }  // namespace
 
 ho::Status complete(PlanOptions& options) {
@@ -388,9 +423,10 @@ ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   PlanOptions options;
   HORING_TRY(take_model_and_step(texts, options));
   HORING_TRY(take_job(texts, options));
-  HORING_TRY(take_gpu_effects(texts, options));
+  HORING_TRY(take_collectives(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));
+  note_defaults(texts, options);
   return options;
 }
 

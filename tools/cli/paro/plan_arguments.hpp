@@ -1,16 +1,22 @@
 // The command line of `paro plan`. Prints usage.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "cli/subcommands/exit_status.hpp"
 #include "planner/text/plan_options.hpp"
 
 namespace paro::tool {
 
 struct PlanArguments {
-  PlanOptions plan;  // nothing in it where one of the two below is set
+  PlanOptions plan;  // nothing in it where one of the three below is there
+  std::optional<PlanTexts> sweep;
   bool validate = false;
   bool fit = false;
   bool json = false;
+  bool verbose = false;
+  std::string csv;  // a file; "-": standard output, and nothing else there
 };
 
 // argv[0] is the subcommand's name.

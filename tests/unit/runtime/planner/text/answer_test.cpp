@@ -50,6 +50,18 @@ TEST_CASE("the answer has the groups, and all sizes that were compared") {
   CHECK(has(answer_to(request).status(), "--group-sizes '': takes a whole number"));
 }
 
+TEST_CASE("the answer has speeds, and what is said beside the recommendation") {
+  const auto json = nlohmann::json::parse(*answer_to(kRequest));
+  const auto& row = json["strategies"][0];
+  CHECK(row["tokens_per_s_per_rank"].get<double>() ==
+        Approx(2048 * 10 / row["time_s"]["step"].get<double>()));
+  CHECK(row["mfu"].is_null());
+  for (const char* key : {"fastest", "smallest", "simplest", "near_miss"}) {
+    CHECK(json.contains(key));
+  }
+  CHECK(json["sweep"].is_null());
+}
+
 TEST_CASE("every option is a key of a request") {
   for (const PlanOption& option : plan_options()) {
     std::string key = option.name;

@@ -83,6 +83,66 @@ TEST_CASE("a GPU's collectives are NCCL's, and slower by the rank") {
   CHECK(understood(texts).request.links.protocols.empty());
 }
 
+TEST_CASE("whose collectives a job runs is given, or assumed and said so") {
+  PlanTexts texts = test::plan_by_numbers();
+  CHECK(assumes(understood(texts), "HO-Ring's collectives, not NCCL's: give --collectives"));
+  texts.collectives = "nccl";
+  const PlanOptions nccl = understood(texts);
+  CHECK(nccl.request.links.world == WorldAlgorithm::kMultiRing);
+  CHECK(nccl.request.links.protocols.size() == 2);
+  CHECK_FALSE(assumes(nccl, "collectives"));
+  CHECK(assumes(nccl, "infiniband between nodes: give --instance"));
+  texts = plan_by_names();
+  texts.collectives = "horing";
+  const PlanOptions own = understood(texts);
+  CHECK(own.request.links.world == WorldAlgorithm::kHoRing);
+  CHECK(own.request.links.protocols.empty());
+  CHECK_FALSE(assumes(own, "collectives"));
+  CHECK(nlohmann::json::parse(
+            json_text({own, *recommend(own.request), {}}))["request"]["collectives"] == "horing");
+  check_refused(texts,
+                {{&PlanTexts::collectives, "rccl", "--collectives rccl: is not known"},
+                 {&PlanTexts::world_algorithm,
+                  "ring",
+                  "--world-algorithm ring beside --collectives horing"}});
+}
+
+TEST_CASE("a step has tokens per second and an MFU where they are known") {
+  PlanTexts texts = plan_by_names();
+  const PlanOptions options = understood(texts);
+  const double compute_s = options.request.compute_s;
+  CHECK(*options.tokens_per_s(compute_s) == Approx(4 * 8192 / compute_s));
+  // Nothing but computation has the MFU that computing was assumed to have.
+  CHECK(*options.mfu(compute_s) == Approx(0.42));
+  CHECK(*options.mfu(2 * compute_s) == Approx(0.21));
+  texts.recompute = "full";
+  const PlanOptions again = understood(texts);
+  CHECK(*again.mfu(again.request.compute_s) < 0.42);
+  texts.mfu = "0.3";
+  const PlanOptions reported = understood(texts);
+  CHECK(*reported.mfu(reported.request.compute_s) == Approx(0.3));
+  texts = test::plan_by_numbers();
+  CHECK_FALSE(understood(texts).tokens_per_s(1));  // nothing is computed
+  texts.compute_time = "2s";
+  CHECK(*understood(texts).tokens_per_s(4) == 2048.0 / 4);
+  CHECK_FALSE(understood(texts).mfu(4));
+  texts.model = "params=7e9,layers=32";
+  CHECK_FALSE(understood(texts).tokens_per_s(4));
+}
+
+TEST_CASE("ranks that share a replica of the model share its tokens") {
+  PlanTexts texts = plan_by_names();
+  texts.micro_batch = "1";
+  const double alone = understood(texts).tokens_per_rank();
+  texts.tensor = "2";
+  texts.pipeline = "4";
+  const PlanOptions shared = understood(texts);
+  // An eighth as many replicas have eight times the sequences each.
+  CHECK(shared.tokens_per_rank() == alone);
+  CHECK(*shared.mfu(shared.request.compute_s) < 0.42);  // the bubble, and what waits
+  CHECK(*shared.mfu(shared.request.compute_s) > 0.3);
+}
+
 TEST_CASE("units are the embedding, the layers and the head") {
   const PlannerRequest request = understood(plan_by_names()).request;
   const double matrix = 128256.0 * 4096;
@@ -128,7 +188,8 @@ TEST_CASE("what is given is not assumed, and counts") {
                            "an MFU of 0.42",
                            "activations of",
                            "of hidden communication 0.68 comes back",
-                           "NCCL's rings, over infiniband",
+                           "NCCL's collectives, as PyTorch has them: give --collectives",
+                           "infiniband between nodes",
                            "of memory for the context"}) {
     INFO(what);
     CHECK(assumes(before, what));
@@ -217,6 +278,30 @@ TEST_CASE("other dimensions leave data parallelism its ranks, NICs and parameter
   // Of GGG, dense parameters over all ranks and experts over those that hold the same ones.
   const StateBytes& states = all->figures.back().memory.states;
   CHECK(states.parameters == Approx(2 * (1605636096.0 / 128 + 45097156608.0 / 8 / 16)));
+}
+
+TEST_CASE("a cluster of levels has the links, a GPU beside it the rest") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("levels.json");
+  std::ofstream(path) << R"({"levels": [{"size": 4, "rate": "300GB", "network": "nvlink"},)"
+                      << R"({"size": 2, "rate": "100Gbit", "network": "roce"}]})";
+  PlanTexts texts = plan_by_names();
+  texts.nodes.reset();
+  texts.network.reset();
+  texts.cluster = path;
+  const PlanOptions options = understood(texts);
+  CHECK(options.request.world.group_size == 4);
+  CHECK(options.request.memory_bytes == 80e9);
+  CHECK(options.request.compute_s > 0);
+  CHECK(options.request.links.levels.size() == 2);
+  CHECK_FALSE(assumes(options, "8 GPUs a node"));
+  CHECK_FALSE(assumes(options, "links inside a node"));
+  CHECK_FALSE(assumes(options, "between nodes"));
+  check_refused(texts,
+                {{&PlanTexts::network, "8x400Gbit", "--network beside a cluster of levels"},
+                 {&PlanTexts::nodes, "2", "--nodes beside a cluster of levels"}});
+  texts.gpu.reset();
+  check_refused(texts, {{&PlanTexts::instance, "p4d", "--instance beside a cluster of levels"}});
 }
 
 TEST_CASE("a model's file, and the folder that it is in") {

@@ -115,29 +115,30 @@ class ActionCosts {
 class Run {
  public:
   Run(const StepPlan& plan, const ActionCosts& costs, uint32_t further)
-      : plan_(plan), costs_(costs), further_(further) {}
+      : plan_(plan), further_(further) {
+    costs_.reserve(plan_.actions.size());
+    for (const Action& action : plan_.actions) {
+      costs_.push_back(costs.of(action));
+    }
+  }
 
   // Where collectives on links of the kind `free` take no time; kNone: all take theirs.
   double path_s(Link free) {
-    const auto cost_of = [&](const Action& action) {
-      ActionCost needed = costs_.of(action);
-      if (free != Link::kNone && needed.link == free) {
-        needed.seconds = 0;
-      }
-      return needed;
-    };
-    const CriticalPath path = critical_path(plan_, cost_of, further_);
+    std::vector<ActionCost> costs = costs_;
+    for (ActionCost& cost : costs) {
+      cost.seconds = free != Link::kNone && cost.link == free ? 0 : cost.seconds;
+    }
+    const CriticalPath path = critical_path(plan_, costs, further_);
     steady_ = steady_ && path.steady;
     return path.step_s;
   }
 
   [[nodiscard]] double busy_s(Link link) const {
     double sum = 0;
-    for (const Action& action : plan_.actions) {
-      const ActionCost cost = costs_.of(action);
-      const bool stands_for_others = further_ > 0 && action.micro_batch == 1;
+    for (size_t id = 0; id < costs_.size(); ++id) {
+      const bool stands_for_others = further_ > 0 && plan_.actions[id].micro_batch == 1;
       const double times = stands_for_others ? 1 + double{1} * further_ : 1;
-      sum += cost.link == link ? cost.seconds * times : 0;
+      sum += costs_[id].link == link ? costs_[id].seconds * times : 0;
     }
     return sum;
   }
@@ -147,8 +148,8 @@ class Run {
 
  private:
   const StepPlan& plan_;
-  const ActionCosts& costs_;
   uint32_t further_;
+  std::vector<ActionCost> costs_;
   bool steady_ = true;
 };
 

@@ -16,13 +16,13 @@ constexpr size_t kSteps = 4;
 class Timeline {
  public:
   Timeline(const StepPlan& plan,
-           const std::function<ActionCost(const Action&)>& cost_of,
+           const std::vector<ActionCost>& costs,
            uint32_t further)
-      : plan_(plan), count_(plan.actions.size()), further_(further) {
-    for (const Action& action : plan_.actions) {
-      costs_.push_back(cost_of(action));
+      : plan_(plan), costs_(costs), count_(plan.actions.size()), further_(further) {
+    for (size_t id = 0; id < count_; ++id) {
+      const Action& action = plan_.actions[id];
       const auto track = static_cast<size_t>(action.track);
-      queues_[track].push_back(costs_.size() - 1);
+      queues_[track].push_back(id);
       middle_[track] += action.micro_batch == kMiddle ? 1 : 0;
     }
     ended_.assign(kSteps * count_, false);
@@ -189,6 +189,7 @@ class Timeline {
   static constexpr uint32_t kMiddle = 1;  // a micro-batch as all others but the first and the last
 
   const StepPlan& plan_;
+  const std::vector<ActionCost>& costs_;
   size_t count_;
   uint32_t further_;
   std::array<size_t, kTrackCount> middle_{};  // actions of that micro-batch
@@ -196,7 +197,6 @@ class Timeline {
   Place before_;                              // after the micro-batch before
   bool repeated_ = false;                     // in this step
   bool steady_ = true;
-  std::vector<ActionCost> costs_;
   std::array<std::vector<size_t>, kTrackCount> queues_;
   std::array<Progress, kTrackCount> tracks_;
   std::vector<bool> ended_;
@@ -207,9 +207,9 @@ class Timeline {
 }  // namespace
 
 CriticalPath critical_path(const StepPlan& plan,
-                           const std::function<ActionCost(const Action&)>& cost_of,
+                           const std::vector<ActionCost>& costs,
                            uint32_t further) {
-  Timeline timeline(plan, cost_of, further);
+  Timeline timeline(plan, costs, further);
   const auto ends = timeline.run();
   return {ends[kSteps - 1] - ends[kSteps - 2], timeline.compute_s(), timeline.steady()};
 }

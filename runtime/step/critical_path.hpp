@@ -6,7 +6,8 @@
 #pragma once
 
 #include <array>
-#include <functional>
+#include <cstdint>
+#include <vector>
 
 #include "step/step_plan.hpp"
 
@@ -32,8 +33,9 @@ struct CriticalPath {
 // track where it found it, as far on, can be followed by any number that take as long. Where the
 // plan has none the result is not steady: as long as its last but one is what each further one
 // takes.
+// `costs` are of the plan's actions, in their order.
 [[nodiscard]] CriticalPath critical_path(const StepPlan& plan,
-                                         const std::function<ActionCost(const Action&)>& cost_of,
+                                         const std::vector<ActionCost>& costs,
                                          uint32_t further = 0);
 
 }  // namespace paro

@@ -91,7 +91,7 @@ ho::Result<Axis> axis_of(std::string_view text, const ho::OptionNames& named) {
   std::string_view option = text.substr(0, equals);
   option.remove_prefix(option.starts_with("--") ? 2 : 0);
   if (std::find(kSwept.begin(), kSwept.end(), option) == kSwept.end()) {
-    return ho::invalid(fmt::format("{} {}: {} is not known{}",
+    return ho::invalid(fmt::format("{} {}: {} is no option that takes a number{}",
                                    named("sweep"),
                                    text,
                                    option.empty() ? "an option without a name" : option,

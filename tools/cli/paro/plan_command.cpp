@@ -38,12 +38,10 @@ int print(const PlanArguments& arguments, const Answer& answer) {
     std::fputs(csv_text(answer).c_str(), stdout);
     return 0;
   }
-  if (!ho::write_file(
-          kPlan, "--csv", arguments.csv, arguments.csv.empty() ? "" : csv_text(answer))) {
-    return 1;
-  }
   std::fputs((arguments.json ? json_text(answer) : answer_text(arguments, answer)).c_str(), stdout);
-  return 0;
+  const bool written =
+      arguments.csv.empty() || ho::write_file(kPlan, "--csv", arguments.csv, csv_text(answer));
+  return written ? 0 : 1;
 }
 
 int show(PlanArguments arguments, std::vector<std::string> notes) {
@@ -153,11 +151,14 @@ int plan_command(int argc, const char* const* argv) {
   if (parsed.options.fit) {
     return fit(parsed.options.json);
   }
-  if (parsed.options.sweep) {
-    return show_sweep(parsed.options);
+  if (parsed.options.plan.measure) {
+    return measure_and_show(parsed.options);
   }
-  return parsed.options.plan.measure ? measure_and_show(parsed.options)
-                                     : show(std::move(parsed.options), {});
+  const std::string& csv = parsed.options.csv;
+  if (csv != "-" && !ho::can_write_file(kPlan, "--csv", csv)) {
+    return 1;
+  }
+  return parsed.options.sweep ? show_sweep(parsed.options) : show(std::move(parsed.options), {});
 }
 
 }  // namespace paro::tool

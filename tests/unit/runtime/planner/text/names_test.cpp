@@ -1,4 +1,5 @@
 // `paro plan` by names: models, GPUs, machines, batches and dimensions of parallelism.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -330,6 +331,83 @@ TEST_CASE("a model's file, and the folder that it is in") {
   std::ofstream(path) << "{";
   const std::string message = understand(texts).status().message();
   CHECK(message.find("config.json: is not JSON") != std::string::npos);
+}
+
+TEST_CASE("more recomputation than the job's is known to the request") {
+  PlanTexts texts = plan_by_names();
+  const PlannerRequest none = understood(texts).request;
+  REQUIRE(none.recomputed.size() == 2);
+  CHECK(none.recomputed[0].name == "selective");
+  CHECK(none.recomputed[1].name == "full");
+  // As if it had been asked for, at the same rate of computation.
+  texts.recompute = "full";
+  const PlannerRequest full = understood(texts).request;
+  CHECK(full.recomputed.empty());
+  CHECK(none.recomputed[1].activations_of_sequence == Approx(full.activations_of_sequence));
+  CHECK(none.recomputed[1].activation_bytes == Approx(full.activation_bytes));
+  CHECK(none.recomputed[1].forward_share == Approx(full.forward_share));
+  CHECK(none.recomputed[1].compute_s > 1.2 * none.compute_s);
+  CHECK(none.recomputed[1].compute_s < 4.0 / 3 * none.compute_s);
+  texts = plan_by_names();
+  texts.activations = "10GB";  // measured: nothing is known of what would be left
+  CHECK(understood(texts).request.recomputed.empty());
+}
+
+TEST_CASE("what is as fast and smaller is recommended, not what hides more") {
+  // The least that is hidden, NNG, fills 93 % of the memory.
+  PlanTexts texts;
+  texts.model = "llama-3-8b";
+  texts.gpu = "a100-80";
+  texts.nodes = "2";
+  texts.network = "8x100Gbit";
+  texts.sequence = "4096";
+  texts.micro_batch = "8";
+  texts.accumulation = "8";
+  texts.recompute = "full";
+  texts.activations = "14GB";
+  const auto all = recommend(understood(texts).request);
+  REQUIRE(all.ok());
+  const auto row = [&](const char* name) -> const StrategyFigures& {
+    const auto found =
+        std::find_if(all->figures.begin(), all->figures.end(), [&](const StrategyFigures& each) {
+          return letters(each.strategy) == name;
+        });
+    REQUIRE(found != all->figures.end());
+    return *found;
+  };
+  CHECK(row("NNG").memory.total() / 80e9 == Approx(0.93).margin(0.005));
+  CHECK(row("NNG").memory.total() - row("IIG").memory.total() == Approx(39.6e9).epsilon(0.01));
+  CHECK(as_fast(row("NNG").time.step_s, row("IIG").time.step_s));
+  CHECK(row("NNG").time.communication_s < row("IIG").time.communication_s / 4);
+  CHECK(letters(all->recommended()->strategy) == "IGG");
+  CHECK(letters(all->runner_up()->strategy) == "IIG");
+  CHECK(letters(all->figures[*all->fastest].strategy) == "NNG");
+  CHECK(letters(all->figures[*all->simplest].strategy) == "NGG");
+  CHECK(all->why.find("NNG is the fastest (103 s) but needs 74.1 GB.") != std::string::npos);
+}
+
+TEST_CASE("dimensions beside data parallelism take the short form of a cluster") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("levels.json");
+  std::ofstream(path) << R"({"levels": [{"name": "node", "size": 8, "rate": "450GB"},)"
+                      << R"({"name": "cluster", "size": 16, "rate": "50GB", "nics": 8}]})";
+  PlanTexts texts = plan_by_names();
+  texts.nodes.reset();
+  texts.network.reset();
+  texts.cluster = path;
+  const auto fits = understand(texts);
+  INFO(fits.status().message());
+  CHECK(fits.ok());
+  for (const auto dimension :
+       {&PlanTexts::tensor, &PlanTexts::pipeline, &PlanTexts::context, &PlanTexts::expert}) {
+    texts.*dimension = "2";
+    const auto refused = understand(texts);
+    CHECK(refused.status().code() == ho::StatusCode::kInvalidArgument);
+    CHECK(refused.status().message() ==
+          "--tp, --pp, --cp or --ep beside a cluster of levels: takes its short form, --nodes and "
+          "--ranks-per-node");
+    (texts.*dimension).reset();
+  }
 }
 
 TEST_CASE("assumptions are in JSON") {

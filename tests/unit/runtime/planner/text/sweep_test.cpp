@@ -97,8 +97,8 @@ TEST_CASE("sweeps that cannot be are one line with option and value") {
   const std::vector<std::pair<const char*, const char*>> cases{
       {"inter", "--sweep inter: takes an option and its values"},
       {"", "--sweep : takes an option and its values"},
-      {"nods=1,2", "--sweep nods=1,2: nods is not known; near it: nodes"},
-      {"model=a,b", "--sweep model=a,b: model is not known; takes inter, "},
+      {"nods=1,2", "--sweep nods=1,2: nods is no option that takes a number; near it: nodes"},
+      {"model=a,b", "--sweep model=a,b: model is no option that takes a number; takes inter, "},
       {"inter=1,,2", "--sweep inter=1,,2: takes values"},
       {"inter=", "--sweep inter=: takes values"},
       {"inter=0", "--sweep inter=0Gbit: --inter '0Gbit': takes a rate"},

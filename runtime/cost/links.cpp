@@ -34,7 +34,37 @@ ho::cost::Algorithm algorithm_of(WorldAlgorithm algorithm) {
   return ho::cost::Algorithm::kHoRing;
 }
 
+// All levels above a node's, or that one where they join nothing.
+void halve_outer(ho::cost::Cluster& cluster) {
+  const auto joins = [](const ho::cost::Level& level) { return level.size > 1; };
+  const bool nodes = std::any_of(cluster.begin() + 1, cluster.end(), joins);
+  std::for_each(cluster.begin() + (nodes ? 1 : 0), cluster.end(), [](ho::cost::Level& level) {
+    level.rate /= 2;
+    level.latency_s *= 2;
+    level.start_s *= 2;
+  });
+}
+
 }  // namespace
+
+Links half_as_good(const WorldShape& world, const Links& links) {
+  Links half = links;
+  const bool nodes = world.group_count > 1;
+  double& rate = nodes ? half.inter_bytes_per_s : half.intra_bytes_per_s;
+  double& latency = nodes ? half.inter_latency_s : half.intra_latency_s;
+  double& call = nodes ? half.inter_call_s : half.intra_call_s;
+  rate /= 2;
+  latency *= 2;
+  call *= 2;
+  half.world_call_s *= 2;
+  if (!half.levels.empty()) {
+    halve_outer(half.levels);
+  }
+  for (ho::cost::Cluster& cluster : half.protocols) {
+    halve_outer(cluster);
+  }
+  return half;
+}
 
 ho::cost::Cluster levels_of(const WorldShape& world, const Links& links) {
   return links.levels.empty() ? two_levels(world, links) : links.levels;

@@ -47,6 +47,10 @@ struct Links {
 // The levels, or their short form as two of them.
 [[nodiscard]] ho::cost::Cluster levels_of(const WorldShape& world, const Links& links);
 
+// The same where what joins nodes is half as good: half the rate, twice the latency and what a call
+// takes. On one node it is what joins its ranks.
+[[nodiscard]] Links half_as_good(const WorldShape& world, const Links& links);
+
 class CollectiveSeconds {
  public:
   // Where there are levels, they hold the world's ranks and its groups tile them.

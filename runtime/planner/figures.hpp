@@ -16,6 +16,7 @@
 #include "cost/step_time.hpp"
 #include "planner/effects.hpp"
 #include "planner/request.hpp"
+#include "planner/virtual_step.hpp"
 
 namespace paro {
 
@@ -31,12 +32,6 @@ struct MemoryNeed {
   }
 };
 
-// What one kind of links has to do with a step.
-struct LinkTime {
-  double busy_s = 0;  // the step's collectives on them, one after the other
-  double gain_s = 0;  // by how much the step would be shorter if they took no time at all
-};
-
 struct StepTime {
   StepSeconds terms;
   double communication_s = 0;  // of a step, as if nothing overlapped
@@ -45,6 +40,7 @@ struct StepTime {
   double step_s = 0;           // as expected: the critical path and what comes on top of it
   double exposed_s = 0;        // communication that computation does not hide on that path
   double busy_s = 0;           // the step plan's collectives, one after the other
+  double half_links_s = 0;     // step_s with links between nodes half as good (half_as_good())
   StepRange range;             // from all overlaps that can be to none
   LinkTime intra;              // links inside groups
   LinkTime inter;              // and between them
@@ -54,6 +50,7 @@ struct StrategyFigures {
   Strategy strategy;
   MemoryNeed memory;
   StepTime time;
+  double memory_bytes = 0;     // that the rank has; 0: not known
   double missing_bytes = 0;    // 0: it fits, or the memory is not known
   uint32_t micro_batches = 1;  // of a step
   [[nodiscard]] bool fits() const { return missing_bytes == 0; }
@@ -71,8 +68,11 @@ struct StepPath {
   double compute_s = 0;  // with the update
   double busy_s = 0;     // of collectives
 };
-// Of the same request, a step's path alone: a third of the work.
+// Of the same request, a step's path alone: a quarter of the work.
 [[nodiscard]] ho::Result<StepPath> step_path(const Strategy& strategy,
                                              const PlannerRequest& request);
+// StepTime::step_s alone: as much.
+[[nodiscard]] ho::Result<double> expected_step_s(const Strategy& strategy,
+                                                 const PlannerRequest& request);
 
 }  // namespace paro

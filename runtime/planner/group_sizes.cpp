@@ -23,39 +23,52 @@ std::vector<uint32_t> sizes_of(const PlannerRequest& request, const GroupSizeLis
   return sizes;
 }
 
+struct Sized {
+  PlannerRequest request;
+  std::vector<StrategyFigures> figures;
+  std::vector<size_t> ranking;
+};
+
 // Where nothing fits, the size with which least is missing.
-size_t least_missing(const std::vector<SizedPlan>& plans) {
-  const auto missing = [](const SizedPlan& plan) {
-    const auto& figures = plan.recommendation.figures;
+size_t least_missing(const std::vector<Sized>& all) {
+  const auto missing = [](const Sized& sized) {
     return std::min_element(
-               figures.begin(),
-               figures.end(),
+               sized.figures.begin(),
+               sized.figures.end(),
                [](const auto& a, const auto& b) { return a.missing_bytes < b.missing_bytes; })
         ->missing_bytes;
   };
-  const auto least =
-      std::min_element(plans.begin(), plans.end(), [&](const auto& a, const auto& b) {
-        return missing(a) < missing(b);
-      });
-  return static_cast<size_t>(least - plans.begin());
+  const auto least = std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+    return missing(a) < missing(b);
+  });
+  return static_cast<size_t>(least - all.begin());
 }
 
-// Of equals the size of the request itself: a node's ranks.
-size_t best_of(const std::vector<SizedPlan>& plans, uint32_t own_size) {
-  std::vector<StrategyFigures> best;
-  std::vector<size_t> rows;
-  std::vector<size_t> plan_of_row;
-  for (size_t at = 0; at < plans.size(); ++at) {
-    if (const StrategyFigures* const figures = plans[at].recommendation.recommended()) {
-      rows.push_back(best.size());
-      best.push_back(*figures);
-      plan_of_row.push_back(at);
+// Ranks each size's strategies in the one order of all, of equals those with the request's own
+// size, a node's ranks, first. Returns the size that has the best of all.
+size_t rank(std::vector<Sized>& all, uint32_t own_size) {
+  std::vector<StrategyFigures> figures;
+  std::vector<size_t> fitting;
+  for (const Sized& sized : all) {
+    for (const StrategyFigures& row : sized.figures) {
+      if (row.fits()) {
+        fitting.push_back(figures.size());
+      }
+      figures.push_back(row);
     }
   }
-  std::stable_partition(rows.begin(), rows.end(), [&](size_t row) {
-    return plans[plan_of_row[row]].request.world.group_size == own_size;
+  const auto size_of = [](size_t row) { return row / kStrategyCount; };
+  std::stable_partition(fitting.begin(), fitting.end(), [&](size_t row) {
+    return all[size_of(row)].request.world.group_size == own_size;
   });
-  return rows.empty() ? least_missing(plans) : plan_of_row[in_order(rows, best).front()];
+  if (fitting.empty()) {
+    return least_missing(all);
+  }
+  const std::vector<size_t> order = in_order(std::move(fitting), figures);
+  for (const size_t row : order) {
+    all[size_of(row)].ranking.push_back(row % kStrategyCount);
+  }
+  return size_of(order.front());
 }
 
 }  // namespace
@@ -81,13 +94,20 @@ ho::Result<PlannerRequest> with_group_size(const PlannerRequest& request, uint32
 
 ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request, const GroupSizeList& list) {
   HORING_TRY(check(request));
-  SizedPlans result;
+  std::vector<Sized> all;
   for (const uint32_t size : sizes_of(request, list)) {
     HORING_ASSIGN(PlannerRequest sized, with_group_size(request, size));
-    HORING_ASSIGN(Recommendation recommendation, recommend(sized));
-    result.plans.push_back({std::move(sized), std::move(recommendation)});
+    HORING_ASSIGN(std::vector<StrategyFigures> figures, all_figures(sized));
+    all.push_back({std::move(sized), std::move(figures), {}});
   }
-  result.chosen = best_of(result.plans, request.world.group_size);
+  SizedPlans result;
+  result.chosen = rank(all, request.world.group_size);
+  for (Sized& sized : all) {
+    HORING_ASSIGN(
+        Recommendation recommendation,
+        recommendation_of(std::move(sized.figures), std::move(sized.ranking), sized.request));
+    result.plans.push_back({std::move(sized.request), std::move(recommendation)});
+  }
   return result;
 }
 

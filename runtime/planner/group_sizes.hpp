@@ -32,7 +32,8 @@ struct SizedPlan {
 
 struct SizedPlans {
   std::vector<SizedPlan> plans;  // by ascending size; at least one
-  size_t chosen = 0;             // the best recommendation's, in the planner's own order
+  // Whose recommendation is the best. The rankings are parts of one order of all sizes' strategies.
+  size_t chosen = 0;
 };
 
 [[nodiscard]] ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request,

@@ -3,19 +3,20 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/quantity.hpp"
 
 namespace paro {
 namespace {
 
-ActivationShape activation_shape(const Job& job, double sequence) {
+ActivationShape activation_shape(const Job& job, Recompute recompute, double sequence) {
   ActivationShape shape;
   shape.sequence = sequence;
   shape.tensor = job.sizes.tensor;
   shape.context = job.sizes.context;
   shape.sequence_parallel = job.sizes.tensor > 1;
-  shape.recompute = job.recompute;
+  shape.recompute = recompute;
   return shape;
 }
 
@@ -110,19 +111,27 @@ double beside_s(const Job& job,
   return seconds;
 }
 
-// Of one sequence on one rank, forward and backward, and what of it is forward.
-ho::Result<double> computing_s(const Job& job,
-                               Precision precision,
-                               double sequence,
-                               PlannerRequest& request) {
+struct Computing {
+  double flops_of_token = 0;  // of the model
+  double peak_flops = 0;      // of the GPU; 0: none is named
+  double sequence_s = 0;      // of one sequence on one rank, forward and backward; 0: no GPU
+};
+
+// And, into the request, what of it is forward.
+ho::Result<Computing> computing_of(const Job& job,
+                                   Precision precision,
+                                   double sequence,
+                                   PlannerRequest& request) {
   const double trained_share = request.model.trainable / request.model.parameters;
   const StepFlops flops =
       step_flops(job.model, sequence, trained_share, job.recompute, ScoreCount::kCausal);
   request.forward_share = flops.forward / flops.executed();
+  Computing computing;
+  computing.flops_of_token = flops.model();
   if (!job.gpu) {
-    return 0.0;
+    return computing;
   }
-  HORING_ASSIGN(const double peak, peak_flops(*job.gpu, precision, job.named));
+  HORING_ASSIGN(computing.peak_flops, peak_flops(*job.gpu, precision, job.named));
   const double executed = efficiency(*job.gpu, precision, job.recompute == Recompute::kFull);
   const double usual = executed * flops.model() / flops.executed();
   if (!job.mfu) {
@@ -135,7 +144,9 @@ ho::Result<double> computing_s(const Job& job,
                     job.named("compute-time")));
   }
   const double ranks = static_cast<double>(job.sizes.ranks_of_replica());
-  return flops.model() * sequence / ranks / (peak * job.mfu.value_or(usual));
+  computing.sequence_s =
+      flops.model() * sequence / ranks / (computing.peak_flops * job.mfu.value_or(usual));
+  return computing;
 }
 
 ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& request) {
@@ -177,6 +188,37 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
   return Batch{1, sequences};
 }
 
+// Bytes of one sequence that a rank keeps.
+double activations_of(const Job& job, Recompute recompute, double sequence, uint32_t accumulation) {
+  return peak_activations(
+      job.model,
+      activation_shape(job, recompute, sequence),
+      {double{1} * job.sizes.pipeline, double{1} * job.sizes.parts, double{1} * accumulation});
+}
+
+// What more recomputation than the job's would leave of activations and make of computation, which
+// goes on at the same rate.
+void set_recomputed(const Job& job, double sequence, const Batch& batch, PlannerRequest& request) {
+  const double trained_share = request.model.trainable / request.model.parameters;
+  const auto flops_with = [&](Recompute recompute) {
+    return step_flops(job.model, sequence, trained_share, recompute, ScoreCount::kCausal);
+  };
+  const double executed = flops_with(job.recompute).executed();
+  for (const auto& [recompute, name] :
+       {std::pair(Recompute::kSelective, "selective"), std::pair(Recompute::kFull, "full")}) {
+    if (recompute <= job.recompute) {
+      continue;
+    }
+    const StepFlops flops = flops_with(recompute);
+    const double of_sequence = activations_of(job, recompute, sequence, batch.accumulation);
+    request.recomputed.push_back({name,
+                                  of_sequence * batch.micro_batch,
+                                  of_sequence,
+                                  request.compute_s * flops.executed() / executed,
+                                  flops.forward / flops.executed()});
+  }
+}
+
 }  // namespace
 
 Precision precision_of(const Job& job) {
@@ -204,7 +246,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
         fmt::format("precision {}: give {}", to_string(precision), job.named("precision")));
   }
   set_bytes(job, precision, request);
-  HORING_ASSIGN(const double sequence_s, computing_s(job, precision, sequence, request));
+  HORING_ASSIGN(const Computing computing, computing_of(job, precision, sequence, request));
   const double waiting_s = beside_s(job, request, nodes, sequence);
   set_model(job, sequence, request);
   const DataParallel data = data_parallel(job.sizes, nodes, request.links.nics_per_group);
@@ -214,7 +256,8 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   request.micro_batches = batch.accumulation;
   const double bubble = bubble_share(job.sizes, batch.accumulation);
   const double sequences = double{1} * batch.micro_batch * batch.accumulation;
-  request.compute_s = job.compute_s.value_or((sequence_s + waiting_s) * sequences * (1 + bubble));
+  request.compute_s =
+      job.compute_s.value_or((computing.sequence_s + waiting_s) * sequences * (1 + bubble));
   if (!job.compute_s && !job.gpu) {
     request.compute_s = 0;
     request.assumed.push_back(
@@ -222,14 +265,11 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
                     job.named("gpu"),
                     job.named("compute-time")));
   }
-  const double of_sequence = peak_activations(job.model,
-                                              activation_shape(job, sequence),
-                                              {double{1} * job.sizes.pipeline,
-                                               double{1} * job.sizes.parts,
-                                               double{1} * batch.accumulation});
+  const double of_sequence = activations_of(job, job.recompute, sequence, batch.accumulation);
   request.activation_bytes = job.activation_bytes.value_or(of_sequence * batch.micro_batch);
   request.activations_of_sequence = job.activation_bytes.value_or(of_sequence);
   if (!job.activation_bytes) {
+    set_recomputed(job, sequence, batch, request);
     request.assumed.push_back(
         fmt::format("activations of {} for a sequence, by formula, with FlashAttention: give {}",
                     ho::bytes_text(of_sequence),
@@ -243,6 +283,8 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   return JobSteps{
       batch,
       sequence,
+      computing.flops_of_token,
+      computing.peak_flops,
       bubble,
       traffic_of(job.sizes, job.model, nodes, sequence, batch.micro_batch, job.recompute)};
 }

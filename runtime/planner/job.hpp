@@ -46,6 +46,8 @@ struct Job {
 struct JobSteps {
   Batch batch;  // where strategies do not choose their own
   double sequence = 0;
+  double flops_of_token = 0;              // of the model, forward and backward, on all its ranks
+  double peak_flops = 0;                  // of a rank's GPU, a second; 0: not known
   double bubble = 0;                      // of the time that a full pipeline computes
   std::vector<DimensionTraffic> traffic;  // of a micro-batch, beside data parallelism
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/batch.hpp"
+#include "planner/near_miss.hpp"
 #include "planner/reason.hpp"
 
 namespace paro {
@@ -13,13 +14,36 @@ namespace {
 
 struct Key {
   double (*value)(const StrategyFigures&);
-  double tie_share;
+  // Up to what others equal it.
+  double (*limit)(const StrategyFigures&);
 };
 
+double step(const StrategyFigures& figures) {
+  return figures.time.step_s;
+}
+
+double half_links_step(const StrategyFigures& figures) {
+  return figures.time.half_links_s;
+}
+
+double memory(const StrategyFigures& figures) {
+  return figures.memory.total();
+}
+
+double effort_of(const StrategyFigures& figures) {
+  return effort(figures.strategy);
+}
+
 constexpr std::array kKeys{
-    Key{[](const StrategyFigures& figures) { return figures.time.step_s; }, kStepTieShare},
-    Key{[](const StrategyFigures& figures) { return figures.time.communication_s; }, kTieShare},
-    Key{[](const StrategyFigures& figures) { return figures.memory.total(); }, kTieShare},
+    Key{step, [](const StrategyFigures& figures) { return step(figures) * (1 + kStepTieShare); }},
+    Key{half_links_step,
+        [](const StrategyFigures& figures) {
+          return half_links_step(figures) * (1 + kStepTieShare);
+        }},
+    Key{memory,
+        [](const StrategyFigures& figures) { return memory(figures) + memory_tie(figures); }},
+    Key{effort_of, effort_of},
+    Key{memory, memory},
 };
 
 // Rows by their key `key`; those that it does not distinguish from the first of them by the next
@@ -33,7 +57,7 @@ void put_in_order(std::span<size_t> rows, const std::vector<StrategyFigures>& fi
       rows.begin(), rows.end(), [&](size_t a, size_t b) { return value(a) < value(b); });
   size_t begin = 0;
   while (begin < rows.size()) {
-    const double limit = value(rows[begin]) * (1 + kKeys.at(key).tie_share);
+    const double limit = kKeys.at(key).limit(figures[rows[begin]]);
     size_t end = begin + 1;
     while (end < rows.size() && value(rows[end]) <= limit) {
       ++end;
@@ -43,7 +67,44 @@ void put_in_order(std::span<size_t> rows, const std::vector<StrategyFigures>& fi
   }
 }
 
+// Of those as fast as the fastest, in the ranking's order.
+void set_extremes(Recommendation& all) {
+  if (all.ranking.empty()) {
+    return;
+  }
+  const auto least = [&](const std::vector<size_t>& rows, double (*value)(const StrategyFigures&)) {
+    return *std::min_element(rows.begin(), rows.end(), [&](size_t a, size_t b) {
+      return value(all.figures[a]) < value(all.figures[b]);
+    });
+  };
+  all.fastest = least(all.ranking, step);
+  std::vector<size_t> as_fast_rows;
+  for (const size_t row : all.ranking) {
+    if (as_fast(step(all.figures[*all.fastest]), step(all.figures[row]))) {
+      as_fast_rows.push_back(row);
+    }
+  }
+  all.smallest = least(as_fast_rows, memory);
+  const size_t simplest = least(as_fast_rows, effort_of);
+  if (!known_as(all.figures[simplest].strategy).empty()) {
+    all.simplest = simplest;
+  }
+}
+
 }  // namespace
+
+double memory_tie(const StrategyFigures& better) {
+  return kMemoryTieShare * (better.memory_bytes > 0 ? better.memory_bytes : better.memory.total());
+}
+
+int effort(const Strategy& strategy) {
+  if (known_as(strategy).empty()) {
+    return 2;
+  }
+  const bool groups = strategy.parameters == Scope::kGroup || strategy.gradients == Scope::kGroup ||
+                      strategy.optimizer == Scope::kGroup;
+  return groups ? 1 : 0;
+}
 
 std::vector<size_t> in_order(std::vector<size_t> rows,
                              const std::vector<StrategyFigures>& figures) {
@@ -51,20 +112,42 @@ std::vector<size_t> in_order(std::vector<size_t> rows,
   return rows;
 }
 
-ho::Result<Recommendation> recommend(const PlannerRequest& request) {
+ho::Result<std::vector<StrategyFigures>> all_figures(const PlannerRequest& request) {
   HORING_TRY(check(request));
-  Recommendation result;
+  std::vector<StrategyFigures> all;
   for (const Strategy& strategy : all_strategies()) {
     HORING_ASSIGN(const StrategyFigures figures,
                   figures_of(strategy, with_batch(strategy, request)));
-    if (figures.fits()) {
-      result.ranking.push_back(result.figures.size());
-    }
-    result.figures.push_back(figures);
+    all.push_back(figures);
   }
-  result.ranking = in_order(std::move(result.ranking), result.figures);
-  result.why = reason(result, request);
+  return all;
+}
+
+ho::Result<Recommendation> recommendation_of(std::vector<StrategyFigures> figures,
+                                             std::vector<size_t> ranking,
+                                             const PlannerRequest& request) {
+  Recommendation result;
+  result.figures = std::move(figures);
+  result.ranking = std::move(ranking);
+  set_extremes(result);
+  HORING_ASSIGN(result.near_miss, near_miss_of(result, request));
+  result.reasons = reasons(result, request);
+  for (const std::string& reason : result.reasons) {
+    result.why += (result.why.empty() ? "" : " ") + reason;
+  }
   return result;
+}
+
+ho::Result<Recommendation> recommend(const PlannerRequest& request) {
+  HORING_ASSIGN(std::vector<StrategyFigures> figures, all_figures(request));
+  std::vector<size_t> fitting;
+  for (size_t row = 0; row < figures.size(); ++row) {
+    if (figures[row].fits()) {
+      fitting.push_back(row);
+    }
+  }
+  std::vector<size_t> ranking = in_order(std::move(fitting), figures);
+  return recommendation_of(std::move(figures), std::move(ranking), request);
 }
 
 }  // namespace paro

@@ -1,12 +1,25 @@
 // Recommends a strategy. Pure.
 //
-// All 14 are worked out, those that fit are put in order: by the step's critical path; where two
-// differ by less than measured steps do from run to run, by seconds of communication, which leave
-// more room for links that turn out slower; then by memory. The paper's T does not serve for that:
-// every strategy whose communication is below the computation has the same T.
+// All 14 are worked out, and those that fit are put in order:
+//
+//   1. The step. Those within kStepTieShare of the shortest are as fast, since measured steps
+//      differ by as much from run to run. Then the shortest of the rest and those that are as fast
+//      as that, and so on.
+//   2. Of those as fast, the step with links between nodes half as good: half the rate, twice the
+//      latency. Those within kStepTieShare of the shortest come first, and so on. Traffic that is
+//      hidden, and stays hidden, does not count.
+//   3. Of those, memory. Those within kMemoryTieShare of a rank's memory of the one that needs
+//      least are equal.
+//   4. Of those, what frameworks have a name for, without groups before with groups.
+//   5. What needs less memory, then the order of all_strategies().
+//
+// So each set is held against its own best, not against its neighbours, and the order is total. The
+// paper's T does not serve for it: every strategy whose communication is below the computation has
+// the same T. docs/design/adr/0035-recommendations-that-hold.md
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +29,27 @@
 
 namespace paro {
 
+// What does not fit, would be faster than what does, and lacks least.
+struct NearMiss {
+  size_t row = 0;  // of the figures
+  // Each makes it fit on its own, with what it then needs; may be empty.
+  std::vector<std::string> remedies;
+};
+
 struct Recommendation {
   std::vector<StrategyFigures> figures;  // of all 14, in the order of all_strategies()
   std::vector<size_t> ranking;           // those of them that fit, the best first; may be empty
-  // One sentence with the figures that decided; where nothing fits, by how much, and what would
-  // help.
-  std::string why;
+  // Rows of the figures, of those that fit: the shortest step; and, of those whose step is as
+  // long as that, the least memory, and what users' frameworks have a name for and need no groups
+  // for, or a name at least.
+  std::optional<size_t> fastest;
+  std::optional<size_t> smallest;
+  std::optional<size_t> simplest;
+  std::optional<NearMiss> near_miss;
+  // Sentences with the figures that decided; where nothing fits, by how much, and what would help.
+  // By lines: what is recommended and its bottleneck, the runner-up, the near miss.
+  std::vector<std::string> reasons;
+  std::string why;  // the reasons as one line
 
   [[nodiscard]] const StrategyFigures* recommended() const { return ranked(0); }
   [[nodiscard]] const StrategyFigures* runner_up() const { return ranked(1); }
@@ -34,12 +62,30 @@ struct Recommendation {
 
 [[nodiscard]] ho::Result<Recommendation> recommend(const PlannerRequest& request);
 
-// The same order of any rows of `figures`, the best first.
+// In two parts, where several requests have one order: the figures of all 14; and what follows from
+// them and the order of those that fit.
+[[nodiscard]] ho::Result<std::vector<StrategyFigures>> all_figures(const PlannerRequest& request);
+[[nodiscard]] ho::Result<Recommendation> recommendation_of(std::vector<StrategyFigures> figures,
+                                                           std::vector<size_t> ranking,
+                                                           const PlannerRequest& request);
+
+// The same order of any rows of `figures`, the best first; of equals in all of this the first.
 [[nodiscard]] std::vector<size_t> in_order(std::vector<size_t> rows,
                                            const std::vector<StrategyFigures>& figures);
 
-// Which steps count as equal in the order, and which other figures.
+// Which steps count as equal in the order, and what of a rank's memory (where it is not known, of
+// the least that is needed).
 inline constexpr double kStepTieShare = 0.03;
-inline constexpr double kTieShare = 1e-3;
+inline constexpr double kMemoryTieShare = 0.05;
+
+// Seconds of steps: whether the worse one counts as equal.
+[[nodiscard]] constexpr bool as_fast(double better_s, double worse_s) {
+  return worse_s <= better_s * (1 + kStepTieShare);
+}
+// Bytes that are needed beyond `better`'s and do not count.
+[[nodiscard]] double memory_tie(const StrategyFigures& better);
+
+// What it takes to set up: 0 is a name of known_as() that needs no groups, 1 one that does, 2 none.
+[[nodiscard]] int effort(const Strategy& strategy);
 
 }  // namespace paro

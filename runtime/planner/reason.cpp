@@ -3,113 +3,122 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "base/quantity.hpp"
+#include "planner/near_miss.hpp"
 
 namespace paro {
 namespace {
 
-bool tie(double better, double worse) {
-  return worse <= better * (1 + kTieShare);
-}
-
-// Seconds of steps.
-bool as_long(double better, double worse) {
-  return worse <= better * (1 + kStepTieShare);
-}
+// What of a step counts: below it nothing is a bottleneck.
+constexpr double kCounts = 1e-3;
 
 std::string memory_clause(const StrategyFigures& best, const PlannerRequest& request) {
   if (request.memory_bytes == 0) {
-    return fmt::format("it needs {} per rank, whose memory is not known",
+    return fmt::format("needs {} per rank, whose memory is not known",
                        ho::bytes_text(best.memory.total()));
   }
-  return fmt::format("it needs {} of {} per rank, {} to spare",
+  return fmt::format("needs {} of {} per rank, {} to spare",
                      ho::bytes_text(best.memory.total()),
                      ho::bytes_text(request.memory_bytes),
                      ho::bytes_text(request.memory_bytes - best.memory.total()));
 }
 
-std::string bottleneck_clause(const StrategyFigures& best) {
+std::string bottleneck(const StrategyFigures& best) {
   const StepTime& time = best.time;
   if (time.communication_s == 0) {
-    return "nothing is communicated";
+    return "Nothing is communicated.";
   }
-  const double counts_s = kTieShare * time.step_s;
+  const double counts_s = kCounts * time.step_s;
   if (time.exposed_s <= counts_s) {
-    return "computation is the bottleneck";
+    return "Computation is the bottleneck.";
   }
   const double gain_s = std::max(time.intra.gain_s, time.inter.gain_s);
   if (gain_s <= counts_s) {
-    return "the links inside and between groups are the bottleneck, neither more than the other";
+    return "The links inside and between groups are the bottleneck, neither more than the other.";
   }
-  return fmt::format("the links {} groups are the bottleneck and hold it up by {}",
+  return fmt::format("The links {} groups are the bottleneck and hold it up by {}.",
                      gain_s == time.inter.gain_s ? "between" : "inside",
                      ho::seconds_text(gain_s));
 }
 
-std::string runner_up_clause(const StrategyFigures& best, const StrategyFigures& next) {
-  const std::string name = letters(next.strategy);
-  if (!as_long(best.time.step_s, next.time.step_s)) {
-    return fmt::format("the runner-up {} would take {}, {} of it exposed",
-                       name,
-                       ho::seconds_text(next.time.step_s),
-                       ho::seconds_text(next.time.exposed_s));
+// What puts `next` behind the best of those that are as fast: the first key of the order by which
+// it is worse beyond a tie, or else at all.
+std::string worse_clause(const StrategyFigures& best, const StrategyFigures& next) {
+  const auto half_links_clause = [&] {
+    return fmt::format("takes {}, not {}, on links half as good",
+                       ho::seconds_text(next.time.half_links_s),
+                       ho::seconds_text(best.time.half_links_s));
+  };
+  const auto memory = [&] { return "needs " + ho::bytes_text(next.memory.total()); };
+  const double more_bytes = next.memory.total() - best.memory.total();
+  const int more_effort = effort(next.strategy) - effort(best.strategy);
+  if (!as_fast(best.time.half_links_s, next.time.half_links_s)) {
+    return half_links_clause();
   }
-  if (!tie(best.time.communication_s, next.time.communication_s)) {
-    return fmt::format("the runner-up {} takes as long but communicates for {}, not {}",
-                       name,
-                       ho::seconds_text(next.time.communication_s),
-                       ho::seconds_text(best.time.communication_s));
+  if (more_bytes > memory_tie(best)) {
+    return memory();
   }
-  if (!tie(best.memory.total(), next.memory.total())) {
-    return fmt::format(
-        "the runner-up {} is as fast but needs {}", name, ho::bytes_text(next.memory.total()));
+  if (more_effort > 0) {
+    return effort(next.strategy) == 2 ? "has no name elsewhere" : "takes groups";
   }
-  return fmt::format("the runner-up {} equals it in all of this", name);
+  if (more_bytes > 0) {
+    return memory();
+  }
+  return next.time.half_links_s > best.time.half_links_s ? half_links_clause() : std::string();
 }
 
-// What would be faster if there were memory for it.
-std::string faster_clause(const Recommendation& recommendation, const StrategyFigures& best) {
-  const StrategyFigures* fastest = nullptr;
-  for (const StrategyFigures& figures : recommendation.figures) {
-    const double step_s = figures.time.step_s;
-    const bool faster = step_s < best.time.step_s && !as_long(step_s, best.time.step_s);
-    if (!figures.fits() && faster && (fastest == nullptr || step_s < fastest->time.step_s)) {
-      fastest = &figures;
-    }
+// Of one that fits and is not recommended: "The runner-up III"
+std::string other_sentence(const std::string& subject,
+                           const Recommendation& all,
+                           const StrategyFigures& other) {
+  const StrategyFigures& best = *all.recommended();
+  const StrategyFigures& fastest = all.figures[*all.fastest];
+  if (!as_fast(fastest.time.step_s, other.time.step_s)) {
+    return fmt::format("{} would take {}, {} of it exposed.",
+                       subject,
+                       ho::seconds_text(other.time.step_s),
+                       ho::seconds_text(other.time.exposed_s));
   }
-  if (fastest == nullptr) {
-    return {};
+  const std::string worse = worse_clause(best, other);
+  if (worse.empty()) {
+    return subject + " equals it in all of this.";
   }
-  return fmt::format("; {} would take {} but lacks {}",
-                     letters(fastest->strategy),
-                     ho::seconds_text(fastest->time.step_s),
-                     ho::bytes_text(fastest->missing_bytes));
+  return fmt::format("{} is {} ({}) but {}.",
+                     subject,
+                     &other == &fastest ? "the fastest" : "as fast",
+                     ho::seconds_text(other.time.step_s),
+                     worse);
 }
 
-// Groups of the same size with which the strategy would fit: what is split over the world shrinks
-// with it, everything else stays.
-std::optional<double> groups_needed(const StrategyFigures& figures, const PlannerRequest& request) {
-  const StateBytes& states = figures.memory.states;
-  double over_world = 0;
-  over_world += figures.strategy.parameters == Scope::kWorld ? states.parameters : 0;
-  over_world += figures.strategy.gradients == Scope::kWorld ? states.gradients : 0;
-  over_world += figures.strategy.optimizer == Scope::kWorld ? states.optimizer : 0;
-  const double left = request.memory_bytes - (figures.memory.total() - over_world);
-  if (left <= 0) {
-    return std::nullopt;
+// "sums in 16 bits (76.5 GB, 77 s a step), with 5 groups of 8 (79 GB) or with .."
+std::string remedies_text(const std::vector<std::string>& remedies) {
+  std::string text;
+  for (size_t at = 0; at < remedies.size(); ++at) {
+    const bool last = at + 1 == remedies.size();
+    text += (at == 0 ? "" : last ? " or with " : ", with ") + remedies[at];
   }
-  return std::ceil(over_world * request.world.group_count / left);
+  return text;
+}
+
+std::string near_miss_sentence(const Recommendation& all) {
+  const NearMiss& miss = *all.near_miss;
+  const StrategyFigures& figures = all.figures[miss.row];
+  return fmt::format("{}{} would take {} but lacks {}{}.",
+                     all.recommended() == nullptr ? "Of those as fast as the fastest " : "",
+                     letters(figures.strategy),
+                     ho::seconds_text(figures.time.step_s),
+                     ho::bytes_text(figures.missing_bytes),
+                     miss.remedies.empty() ? "" : "; it fits with " + remedies_text(miss.remedies));
 }
 
 std::string more_groups_clause(const Recommendation& recommendation,
                                const PlannerRequest& request) {
-  std::optional<double> fewest;
+  std::optional<uint32_t> fewest;
   const StrategyFigures* with_them = nullptr;
   for (const StrategyFigures& figures : recommendation.figures) {
-    const auto groups = groups_needed(figures, request);
+    const auto groups = groups_needed(figures.strategy, request);
     if (groups && (!fewest || *groups < *fewest)) {
       fewest = groups;
       with_them = &figures;
@@ -118,7 +127,7 @@ std::string more_groups_clause(const Recommendation& recommendation,
   if (!fewest) {
     return "no number of further groups is enough";
   }
-  return fmt::format("{} fits from {:.0f} groups of {} on",
+  return fmt::format("{} fits from {} groups of {} on",
                      letters(with_them->strategy),
                      *fewest,
                      request.world.group_size);
@@ -148,28 +157,38 @@ std::string nothing_fits(const Recommendation& recommendation, const PlannerRequ
   } else if (buffers >= smallest.missing_bytes) {
     text += "; smaller layers take smaller buffers";
   }
-  return text;
+  return text + ".";
 }
 
 }  // namespace
 
-std::string reason(const Recommendation& recommendation, const PlannerRequest& request) {
+std::vector<std::string> reasons(const Recommendation& recommendation,
+                                 const PlannerRequest& request) {
+  std::vector<std::string> lines;
   const StrategyFigures* const best = recommendation.recommended();
   if (best == nullptr) {
-    return nothing_fits(recommendation, request);
-  }
-  std::string text = fmt::format("{} takes {} a step, {} of it exposed communication; {}; {}",
-                                 letters(best->strategy),
-                                 ho::seconds_text(best->time.step_s),
-                                 ho::seconds_text(best->time.exposed_s),
-                                 bottleneck_clause(*best),
-                                 memory_clause(*best, request));
-  if (const StrategyFigures* const next = recommendation.runner_up()) {
-    text += "; " + runner_up_clause(*best, *next);
+    lines.push_back(nothing_fits(recommendation, request));
   } else {
-    text += "; nothing else fits";
+    lines.push_back(fmt::format("{} takes {} a step, {} of it exposed communication, and {}. {}",
+                                letters(best->strategy),
+                                ho::seconds_text(best->time.step_s),
+                                ho::seconds_text(best->time.exposed_s),
+                                memory_clause(*best, request),
+                                bottleneck(*best)));
+    const StrategyFigures* const next = recommendation.runner_up();
+    const StrategyFigures* const fastest = &recommendation.figures[*recommendation.fastest];
+    lines.push_back(
+        next == nullptr
+            ? "Nothing else fits."
+            : other_sentence("The runner-up " + letters(next->strategy), recommendation, *next));
+    if (fastest != best && fastest != next) {
+      lines.push_back(other_sentence(letters(fastest->strategy), recommendation, *fastest));
+    }
   }
-  return text + faster_clause(recommendation, *best);
+  if (recommendation.near_miss) {
+    lines.push_back(near_miss_sentence(recommendation));
+  }
+  return lines;
 }
 
 }  // namespace paro

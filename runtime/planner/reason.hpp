@@ -2,13 +2,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "planner/planner.hpp"
 
 namespace paro {
 
-// All but `why` of the recommendation is set.
-[[nodiscard]] std::string reason(const Recommendation& recommendation,
-                                 const PlannerRequest& request);
+// Recommendation::reasons, of one that has all else.
+[[nodiscard]] std::vector<std::string> reasons(const Recommendation& recommendation,
+                                               const PlannerRequest& request);
 
 }  // namespace paro

@@ -10,7 +10,6 @@ namespace paro {
 namespace {
 
 constexpr double kMaxParameters = 1e15;
-constexpr double kMaxRanks = 1U << 20U;
 constexpr double kMaxBytes = 1e18;
 constexpr double kMaxSeconds = 1e9;
 constexpr double kMaxMicroBatches = 1e6;
@@ -79,6 +78,7 @@ ho::Status check(const PlannerRequest& request) {
       Quantity{"bytes of activations", request.activation_bytes, 0, kMaxBytes},
       Quantity{"bytes of memory in reserve", request.reserve_bytes, 0, kMaxBytes},
       Quantity{"bytes of a sequence's activations", request.activations_of_sequence, 0, kMaxBytes},
+      Quantity{"sequences of a micro-batch", double{1} * request.micro_batch, 0, kMaxMicroBatches},
       Quantity{"sequences of a rank", double{1} * request.sequences, 0, kMaxMicroBatches},
       Quantity{"the routed experts' share of parameters", request.routed_share, 0, 1},
       Quantity{"ranks that share routed experts",

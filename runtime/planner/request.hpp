@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
@@ -17,6 +18,7 @@
 namespace paro {
 
 inline constexpr uint32_t kMaxLayers = 1024;
+inline constexpr uint32_t kMaxRanks = 1U << 20U;
 
 // Bytes that a unit's collectives carry, padding included, where its owner knows them; else as
 // many as its parameters have.
@@ -36,6 +38,15 @@ struct UnitSize {
   double trainable = 0;
   double work = 0;  // the parameters that would compute for as long, on average
   UnitMessages messages = {};
+};
+
+// A step that keeps less of its forward passes, and computes that anew.
+struct Recomputed {
+  std::string_view name;        // "selective", "full"
+  double activation_bytes = 0;  // as in the request
+  double activations_of_sequence = 0;
+  double compute_s = 0;
+  double forward_share = 0;
 };
 
 struct PlannerRequest {
@@ -74,7 +85,9 @@ struct PlannerRequest {
   // `micro_batches` and `activation_bytes`. 0: these hold.
   uint32_t sequences = 0;
   double activations_of_sequence = 0;
-  std::vector<std::string> assumed;  // what was not given: "sequences of 2048 tokens: give .."
+  uint32_t micro_batch = 0;            // sequences that `activation_bytes` are of; 0: not known
+  std::vector<Recomputed> recomputed;  // what else the step might do
+  std::vector<std::string> assumed;    // what was not given: "sequences of 2048 tokens: give .."
 };
 
 // Layers, a unit that others share, and those.

@@ -1,6 +1,7 @@
 #include "step/critical_path.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -14,11 +15,15 @@ constexpr size_t kSteps = 4;
 // Steps of one plan in virtual time. A step action is an action of one of the steps.
 class Timeline {
  public:
-  Timeline(const StepPlan& plan, const std::function<ActionCost(const Action&)>& cost_of)
-      : plan_(plan), count_(plan.actions.size()) {
-    for (const Action& action : plan_.actions) {
-      costs_.push_back(cost_of(action));
-      queues_[static_cast<size_t>(action.track)].push_back(costs_.size() - 1);
+  Timeline(const StepPlan& plan,
+           const std::vector<ActionCost>& costs,
+           uint32_t further)
+      : plan_(plan), costs_(costs), count_(plan.actions.size()), further_(further) {
+    for (size_t id = 0; id < count_; ++id) {
+      const Action& action = plan_.actions[id];
+      const auto track = static_cast<size_t>(action.track);
+      queues_[track].push_back(id);
+      middle_[track] += action.micro_batch == kMiddle ? 1 : 0;
     }
     ended_.assign(kSteps * count_, false);
   }
@@ -35,16 +40,26 @@ class Timeline {
   [[nodiscard]] double compute_s() const {
     double sum = 0;
     for (const size_t id : queues_[static_cast<size_t>(Track::kCompute)]) {
-      sum += costs_[id].seconds;
+      const bool repeats = plan_.actions[id].micro_batch == kMiddle;
+      sum += costs_[id].seconds * (repeats ? 1 + double{1} * further_ : 1);
     }
     return sum;
   }
+
+  [[nodiscard]] bool steady() const { return steady_; }
 
  private:
   struct Progress {
     size_t next = 0;                // place on the track, over all steps
     std::optional<size_t> running;  // step action
     double left_s = 0;
+  };
+
+  // Of every track, as seen from the end of a micro-batch.
+  struct Place {
+    std::array<int64_t, kTrackCount> next{};
+    std::array<double, kTrackCount> left_s{};
+    double now_s = 0;
   };
 
   [[nodiscard]] bool ready(size_t step_action) const {
@@ -111,19 +126,77 @@ class Timeline {
         track.running.reset();
       }
     }
+    if (passed_) {
+      pass(*passed_ / count_, plan_.actions[*passed_ % count_].micro_batch);
+      passed_.reset();
+    }
     return true;
   }
 
   void end(size_t step_action) {
     ended_[step_action] = true;
-    if (plan_.actions[step_action % count_].track == Track::kCompute) {
-      compute_ended_[step_action / count_] = now_s_;
+    const Action& action = plan_.actions[step_action % count_];
+    if (action.track != Track::kCompute) {
+      return;
+    }
+    compute_ended_[step_action / count_] = now_s_;
+    const bool last_of_micro_batch = action.act == Act::kBackward && action.unit == 0;
+    if (last_of_micro_batch && further_ > 0 &&
+        action.micro_batch + 1 < plan_.shape.micro_batches) {
+      passed_ = step_action;
     }
   }
 
+  [[nodiscard]] Place place_after(size_t step, uint32_t micro_batch) const {
+    Place place;
+    for (size_t c = 0; c < kTrackCount; ++c) {
+      const size_t origin = step * queues_[c].size() + (micro_batch + size_t{1}) * middle_[c];
+      place.next[c] = static_cast<int64_t>(tracks_[c].next) - static_cast<int64_t>(origin);
+      place.left_s[c] = tracks_[c].running ? tracks_[c].left_s : 0;
+    }
+    place.now_s = now_s_;
+    return place;
+  }
+
+  // But for rounding.
+  static bool is_same(const Place& a, const Place& b, double took_s) {
+    constexpr double kRounding = 1e-9;
+    bool same = a.next == b.next;
+    for (size_t c = 0; c < kTrackCount; ++c) {
+      same = same && std::abs(a.left_s[c] - b.left_s[c]) <= kRounding * took_s;
+    }
+    return same;
+  }
+
+  // A micro-batch has been computed, and not the last one.
+  void pass(size_t step, uint32_t micro_batch) {
+    const Place place = place_after(step, micro_batch);
+    if (micro_batch == 0) {
+      repeated_ = false;
+    } else if (!repeated_) {
+      const double took_s = place.now_s - before_.now_s;
+      const bool same = is_same(place, before_, took_s);
+      const bool last_to_repeat = micro_batch + 2 == plan_.shape.micro_batches;
+      if (same || last_to_repeat) {
+        now_s_ += took_s * further_;
+        repeated_ = true;
+        steady_ = steady_ && same;
+      }
+    }
+    before_ = place;
+  }
+
+  static constexpr uint32_t kMiddle = 1;  // a micro-batch as all others but the first and the last
+
   const StepPlan& plan_;
+  const std::vector<ActionCost>& costs_;
   size_t count_;
-  std::vector<ActionCost> costs_;
+  uint32_t further_;
+  std::array<size_t, kTrackCount> middle_{};  // actions of that micro-batch
+  std::optional<size_t> passed_;              // that ended a micro-batch
+  Place before_;                              // after the micro-batch before
+  bool repeated_ = false;                     // in this step
+  bool steady_ = true;
   std::array<std::vector<size_t>, kTrackCount> queues_;
   std::array<Progress, kTrackCount> tracks_;
   std::vector<bool> ended_;
@@ -134,10 +207,11 @@ class Timeline {
 }  // namespace
 
 CriticalPath critical_path(const StepPlan& plan,
-                           const std::function<ActionCost(const Action&)>& cost_of) {
-  Timeline timeline(plan, cost_of);
+                           const std::vector<ActionCost>& costs,
+                           uint32_t further) {
+  Timeline timeline(plan, costs, further);
   const auto ends = timeline.run();
-  return {ends[kSteps - 1] - ends[kSteps - 2], timeline.compute_s()};
+  return {ends[kSteps - 1] - ends[kSteps - 2], timeline.compute_s(), timeline.steady()};
 }
 
 }  // namespace paro

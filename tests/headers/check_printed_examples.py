@@ -6,6 +6,7 @@ A page's indented blocks are of three kinds, and nothing else:
   illustration  the comment <!-- illustration: WHY --> stands before the block: it is different each time, or
                 no command prints it
   input         nothing is printed in it: commands alone, or code
+Commands run at the top of the checkout, so that they may name files in it.
 Fails where what a command prints is something else now, and where a block is of no kind: output that no command
 here prints must be marked. --write mends what is compared. A PAGE may be a folder: all .md files in it and below.
 """
@@ -40,8 +41,8 @@ class Example:
             if lines[number].strip():
                 self.end = number + 1
 
-    def printed_now(self, programs):
-        run = subprocess.run([programs[self.program], *self.words[1:]], stdin=subprocess.DEVNULL,
+    def printed_now(self, programs, folder):
+        run = subprocess.run([programs[self.program], *self.words[1:]], stdin=subprocess.DEVNULL, cwd=folder,
                              stdout=subprocess.PIPE, text=True, timeout=120, check=False)
         return run.returncode, [(INDENT + line).rstrip() for line in run.stdout.rstrip("\n").split("\n")]
 
@@ -63,6 +64,12 @@ class Block:
         self.printing = [one for one in self.commands if one.end > one.begin]
         first = lines[begin].strip()
         self.input = not self.printing and (first.startswith("$ ") or INPUT.match(first) is not None)
+
+
+def checkout_of(page):
+    """Where a page's commands run: at the top of its checkout, or beside it where there is none."""
+    parents = page.resolve().parents
+    return next((folder for folder in parents if (folder / "meson.build").exists()), parents[0])
 
 
 def blocks_of(lines):
@@ -114,7 +121,7 @@ class Page:
                 self.mark_wanted(block, f"has what {example.program} prints, which is not compared")
                 continue
             printed = [line.rstrip() for line in self.lines[example.begin:example.end]]
-            status, now = example.printed_now(self.programs)
+            status, now = example.printed_now(self.programs, checkout_of(self.path))
             if status != 0:
                 self.problems.append(f"{self.path}:{example.begin}: this command ends with status {status}")
             elif printed != now:
@@ -133,7 +140,7 @@ def pages_of(names):
 def main(arguments):
     write = arguments[0] == "--write"
     middle = arguments.index("--")
-    programs = {pathlib.Path(name).name: name for name in arguments[int(write):middle]}
+    programs = {path.name: path.resolve() for path in map(pathlib.Path, arguments[int(write):middle])}
     pages = [Page(path, programs) for path in pages_of(arguments[middle + 1:])]
     for page in pages:
         if write and page.differing:

@@ -10,6 +10,7 @@
 #include "planner/sent_bytes.hpp"
 #include "planner/text/group_text.hpp"
 #include "planner/text/plan_export.hpp"
+#include "planner/text/sweep.hpp"
 
 namespace paro {
 namespace {
@@ -45,6 +46,10 @@ Json sent_json(const SentBytes& sent) {
   return {{"intra", sent.intra}, {"inter", sent.inter}};
 }
 
+Json optional_json(const std::optional<double>& value) {
+  return value ? Json(*value) : Json();
+}
+
 Json strategy_json(const StrategyFigures& figures, const PlanOptions& options) {
   Json json = {{"name", letters(figures.strategy)},
                {"known_as", known_as(figures.strategy)},
@@ -52,6 +57,8 @@ Json strategy_json(const StrategyFigures& figures, const PlanOptions& options) {
                {"time_s", time_json(figures.time)},
                {"exposed_s", figures.time.exposed_s},
                {"sent_bytes", sent_json(sent_bytes(figures.strategy, options.request))},
+               {"tokens_per_s_per_rank", optional_json(options.tokens_per_s(figures.time.step_s))},
+               {"mfu", optional_json(options.mfu(figures.time.step_s))},
                {"accumulation", figures.micro_batches},
                {"paper_t_s", figures.time.paper_step_s},
                {"throughput_indicator", figures.time.indicator},  // null where T is 0
@@ -96,6 +103,7 @@ Json request_json(const PlanOptions& options) {
           {"inter_call_s", links.inter_call_s},
           {"world_call_s", links.world_call_s},
           {"world_algorithm", to_string(links.world)},
+          {"collectives", options.nccl_network ? "nccl" : "horing"},
           {"micro_batch", options.micro_batch},
           {"accumulation", request.micro_batches},
           {"sequence", options.model.sequence},
@@ -134,6 +142,44 @@ Json parallelism_json(const PlanOptions& options) {
 
 Json name_json(const StrategyFigures* figures) {
   return figures == nullptr ? Json() : Json(letters(figures->strategy));
+}
+
+Json name_json(const Recommendation& recommendation, const std::optional<size_t>& row) {
+  return name_json(row ? &recommendation.figures[*row] : nullptr);
+}
+
+Json near_miss_json(const Recommendation& recommendation) {
+  if (!recommendation.near_miss) {
+    return {};
+  }
+  const StrategyFigures& figures = recommendation.figures[recommendation.near_miss->row];
+  return {{"strategy", letters(figures.strategy)},
+          {"missing_bytes", figures.missing_bytes},
+          {"step_s", figures.time.step_s},
+          {"remedies", recommendation.near_miss->remedies}};
+}
+
+Json sweep_json(const Sweep& sweep) {
+  Json json = {{"option", sweep.option}, {"values", Json::array()}, {"least", nullptr}};
+  for (const SweepRow& row : sweep.rows) {
+    const StrategyFigures& best = row.best();
+    const double step_s = best.time.step_s;
+    json["values"].push_back(
+        {{"value", row.value},
+         {"recommended", name_json(row.report.recommendation.recommended())},
+         {"tokens_per_s_per_rank", optional_json(row.report.options.tokens_per_s(step_s))},
+         {"mfu", optional_json(row.report.options.mfu(step_s))},
+         {"step_s", step_s},
+         {"memory_bytes", best.memory.total()},
+         {"missing_bytes", best.missing_bytes},
+         {"exposed_s", best.time.exposed_s}});
+  }
+  if (sweep.least) {
+    json["least"] = {{"inter_bytes_per_s", sweep.least->bytes_per_s},
+                     {"share", kKeptSpeed},
+                     {"of", sweep.least->fastest}};
+  }
+  return json;
 }
 
 // Of the chosen size, and of all that were compared.
@@ -230,7 +276,9 @@ std::string known_as_text(const Strategy& strategy) {
   return text;
 }
 
-std::string json_text(const Report& report) {
+namespace {
+
+Json report_json(const Report& report) {
   const Recommendation& recommendation = report.recommendation;
   Json json = {{"request", request_json(report.options)}, {"strategies", Json::array()}};
   for (const StrategyFigures& figures : recommendation.figures) {
@@ -238,7 +286,12 @@ std::string json_text(const Report& report) {
   }
   json["recommended"] = name_json(recommendation.recommended());
   json["runner_up"] = name_json(recommendation.runner_up());
+  json["fastest"] = name_json(recommendation, recommendation.fastest);
+  json["smallest"] = name_json(recommendation, recommendation.smallest);
+  json["simplest"] = name_json(recommendation, recommendation.simplest);
+  json["near_miss"] = near_miss_json(recommendation);
   json["why"] = recommendation.why;
+  json["reasons"] = recommendation.reasons;
   json["ranking"] = Json::array();
   for (const size_t row : recommendation.ranking) {
     json["ranking"].push_back(letters(recommendation.figures[row].strategy));
@@ -248,8 +301,25 @@ std::string json_text(const Report& report) {
   json["export"] = report.program ? Json(*report.program) : Json();
   json["assumed"] = report.options.request.assumed;
   add_groups(report, json);
-  // The path of a model may have bytes that are no UTF-8.
+  json["sweep"] = nullptr;
+  return json;
+}
+
+// The path of a model may have bytes that are no UTF-8.
+std::string dumped_text(const Json& json) {
   return json.dump(2, ' ', false, kReplaceBadBytes) + "\n";
+}
+
+}  // namespace
+
+std::string json_text(const Report& report) {
+  return dumped_text(report_json(report));
+}
+
+std::string json_text(const Sweep& sweep) {
+  Json json = report_json(sweep.rows.front().report);
+  json["sweep"] = sweep_json(sweep);
+  return dumped_text(json);
 }
 
 ho::Result<std::string> answer_to(std::string_view request) {
@@ -259,6 +329,10 @@ ho::Result<std::string> answer_to(std::string_view request) {
   texts.command = fmt::format("paro_plan({})", json.dump(-1, ' ', false, kReplaceBadBytes));
   for (const auto& [key, value] : json.items()) {
     HORING_TRY(set(texts, key, value));
+  }
+  if (texts.sweep) {
+    HORING_ASSIGN(const Sweep sweep, sweep_of(texts, {}));
+    return json_text(sweep);
   }
   HORING_ASSIGN(PlanOptions options, understand(texts));
   HORING_ASSIGN(const Report report, report_of(std::move(options), {}));

@@ -31,6 +31,10 @@ struct Report {
 // Bytes and seconds. Keys stay; new ones may be added.
 [[nodiscard]] std::string json_text(const Report& report);
 
+struct Sweep;
+// The same of the first value, and the row of every value.
+[[nodiscard]] std::string json_text(const Sweep& sweep);
+
 // `request`: a JSON object. Its keys are the names of plan_options() with _ for -, its values texts
 // or numbers, "units" a list, and "no_overlap", true or false. The answer is json_text(). Errors
 // name the key.

@@ -15,6 +15,9 @@ namespace {
 constexpr std::array kRecomputeNames{
     std::string_view("none"), std::string_view("selective"), std::string_view("full")};
 
+enum class Collectives : uint8_t { kNccl, kHoring };
+constexpr std::array kCollectivesNames{std::string_view("nccl"), std::string_view("horing")};
+
 // The enumerator of a name in the table of its type.
 template <typename Enum, size_t kCount>
 ho::Result<Enum> named(std::string_view option,
@@ -144,9 +147,21 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
                                       std::vector<std::string>& assumed) {
   HORING_ASSIGN(const std::optional<Gpu> gpu, gpu_of(texts));
   ClusterFacts machine;
+  if (!facts.levels.empty()) {  // they have all links
+    if (texts.instance || texts.network) {
+      return ho::invalid(
+          fmt::format("{} beside a cluster of levels, which has its links: leave it out{}",
+                      texts.named(texts.network ? "network" : "instance"),
+                      texts.instance ? ", and give " + texts.named("gpu") : ""));
+    }
+    if (gpu) {
+      machine.memory_bytes = gpu->memory_gb * 1e9;
+    }
+    return merged(facts, machine);
+  }
   std::string peak;  // of what the NICs' rate is one
   if (texts.instance) {
-    HORING_ASSIGN(const Instance instance, find_instance(*texts.instance));
+    HORING_ASSIGN(const Instance instance, find_instance(*texts.instance, texts.named));
     machine.ranks_per_node = instance.gpus;
     machine.nics = instance.nics;
     machine.inter_bytes_per_s = instance.nic_gbit * 1e9 / 8;
@@ -249,12 +264,10 @@ ho::Status take_export(const PlanTexts& texts, PlanOptions& options) {
   return {};
 }
 
-ho::Status take_gpu_effects(const PlanTexts& texts, PlanOptions& options) {
-  if (!texts.gpu && !texts.instance) {
-    return {};
-  }
+ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options) {
   PlannerRequest& request = options.request;
-  if (!texts.effects) {
+  const bool gpu = texts.gpu || texts.instance;
+  if (gpu && !texts.effects) {
     request.effects = kGpuEffects;
     request.assumed.push_back(
         fmt::format("of hidden communication {} comes back, jitter {}, as on GPUs: give {}",
@@ -262,8 +275,30 @@ ho::Status take_gpu_effects(const PlanTexts& texts, PlanOptions& options) {
                     kGpuEffects.jitter,
                     texts.named("effects")));
   }
-  if (!texts.world_algorithm) {
+  if (texts.collectives && texts.world_algorithm) {
+    return ho::invalid(fmt::format("{} {} beside {} {}, which has its own: leave one of them out",
+                                   texts.named("world-algorithm"),
+                                   *texts.world_algorithm,
+                                   texts.named("collectives"),
+                                   *texts.collectives));
+  }
+  const bool reported = texts.collectives || texts.world_algorithm;
+  Collectives whose = gpu && !texts.world_algorithm ? Collectives::kNccl : Collectives::kHoring;
+  if (texts.collectives) {
+    HORING_ASSIGN(
+        whose,
+        named<Collectives>(texts.named("collectives"), *texts.collectives, kCollectivesNames));
+  }
+  if (!reported) {
+    request.assumed.push_back(fmt::format("{}: give {}",
+                                          whose == Collectives::kNccl
+                                              ? "NCCL's collectives, as PyTorch has them"
+                                              : "HO-Ring's collectives, not NCCL's",
+                                          texts.named("collectives")));
+  }
+  if (whose == Collectives::kNccl) {
     options.nccl_network = network_of(texts);
+    options.network_assumed = !texts.instance;
   }
   return {};
 }
@@ -272,15 +307,17 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   if (!options.nccl_network) {
     return {};
   }
-  const std::string algorithm = options.named("world-algorithm");
   Links& links = request.links;
   links.world = WorldAlgorithm::kMultiRing;
   if (!links.levels.empty()) {  // they are what collectives have been measured to take
-    request.assumed.push_back("NCCL's rings: give " + algorithm + " for others");
     return {};
   }
-  request.assumed.push_back(fmt::format(
-      "NCCL's rings, over {} between nodes: give {} for others", *options.nccl_network, algorithm));
+  if (options.network_assumed && request.world.group_count > 1) {
+    request.assumed.push_back(fmt::format("{} between nodes: give {}, or {} with levels",
+                                          *options.nccl_network,
+                                          options.named("instance"),
+                                          options.named("cluster")));
+  }
   const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.
   HORING_ASSIGN(links.protocols,

@@ -19,9 +19,10 @@ namespace paro {
 // model, the step and the bytes of a parameter.
 [[nodiscard]] ho::Status take_job(const PlanTexts& texts, PlanOptions& options);
 
-// Where a GPU is known, its collectives are NCCL's unless --world-algorithm says otherwise, and its
-// steps have what GPUs add unless --effects does. After take_job().
-[[nodiscard]] ho::Status take_gpu_effects(const PlanTexts& texts, PlanOptions& options);
+// Whose collectives: --collectives or --world-algorithm says so, else NCCL's where a GPU is known
+// and HO-Ring's elsewhere. Steps with a GPU have what GPUs add unless --effects says otherwise.
+// After take_job().
+[[nodiscard]] ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options);
 // The links as NCCL's protocols see them, where options.nccl_network is there. With the request's
 // final world.
 [[nodiscard]] ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request);

@@ -23,6 +23,7 @@ constexpr const char* kCluster = "Cluster";
 constexpr const char* kNames = "By name, for a model with a name or a config.json";
 constexpr const char* kCost = "Cost per million tokens";
 constexpr const char* kProgram = "From plan to run";
+constexpr const char* kSweep = "Sweep";
 
 constexpr std::array kOptions{
     PlanOption{kModelAndStep,
@@ -142,8 +143,13 @@ constexpr std::array kOptions{
                "NAME",
                &PlanTexts::world_algorithm,
                "how collectives over all ranks run: ring (flat, on one NIC), multi_ring "
-               "(flat, one for each NIC) or ho_ring (on all NICs) [NCCL's where a GPU is known, "
-               "else ho_ring]"},
+               "(flat, one for each NIC) or ho_ring (on all NICs) [as --collectives has them]"},
+    PlanOption{kCluster,
+               "collectives",
+               "NAME",
+               &PlanTexts::collectives,
+               "whose collectives the job runs: nccl, as PyTorch does on GPUs, or horing [nccl "
+               "where a GPU is known, else horing]"},
     PlanOption{kCluster,
                "group-sizes",
                "SIZES",
@@ -203,6 +209,12 @@ constexpr std::array kOptions{
                "NAME",
                &PlanTexts::strategy,
                "the strategy that it has, as III or zero3 [the recommended one]"},
+    PlanOption{kSweep,
+               "sweep",
+               "OPTION=VALUES",
+               &PlanTexts::sweep,
+               "a row for each value of another option: inter=100,200,400,800 (Gbit/s), nodes=4,8, "
+               "memory=40GB,80GB; of inter also the least that is nearly as fast"},
 };
 
 // Sets `value` where the option was given.
@@ -366,7 +378,7 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
         texts.nics || texts.instance || texts.network) {
       return ho::invalid(
           "--measure finds nodes, ranks and links itself: of the cluster's options it takes "
-          "--memory, --gpu, --world-algorithm and the three of calls only");
+          "--memory, --gpu, --collectives, --world-algorithm and the three of calls only");
     }
     if (texts.gpu && !facts.memory_bytes) {
       HORING_ASSIGN(const Gpu gpu, find_gpu(*texts.gpu, texts.named));
@@ -424,6 +436,32 @@ ho::Status take_prices(const PlanTexts& texts, PlanOptions& options) {
   return {};
 }
 
+// What numbers that are left out stand for; what a job by names takes for them it says itself.
+void note_defaults(const PlanTexts& texts, PlanOptions& options) {
+  const auto note = [&](bool known, std::string_view what, std::string_view option) {
+    if (!known) {
+      options.request.assumed.push_back(fmt::format("{}: give {}", what, texts.named(option)));
+    }
+  };
+  const ClusterFacts& facts = options.facts;
+  note(facts.memory_bytes.has_value(), "memory for everything", "memory");
+  note(texts.measure || facts.nics || !facts.levels.empty() || facts.nodes.value_or(1) == 1,
+       "1 NIC a node",
+       "nics");
+  note(texts.accumulation || texts.global_batch, "1 micro-batch a step", "accumulation");
+  if (options.job) {
+    return;
+  }
+  note(texts.micro_batch.has_value(), "micro-batches of 1 sample", "micro-batch");
+  note(texts.compute_time.has_value(),
+       "no computation, communication alone is compared",
+       "compute-time");
+  note(texts.activations.has_value(), "no activations", "activations");
+  note(texts.bytes || texts.optimizer || texts.precision || options.bytes_of_units,
+       "2 bytes of a parameter, 2 of a gradient, 12 of optimizer state",
+       "bytes");
+}
+
 }  // namespace
 
 ho::Status complete(PlanOptions& options) {
@@ -434,6 +472,7 @@ ho::Status complete(PlanOptions& options) {
     options.micro_batch = options.steps.batch.micro_batch;
     options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
   }
+  request.micro_batch = options.micro_batch;
   request.bytes.gradient_sum = bytes_of_sum(request);
   return set_nccl(options, request);
 }
@@ -448,10 +487,11 @@ ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   options.command = texts.command;
   HORING_TRY(take_model_and_step(texts, options));
   HORING_TRY(take_job(texts, options));
-  HORING_TRY(take_gpu_effects(texts, options));
+  HORING_TRY(take_collectives(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));
   HORING_TRY(take_export(texts, options));
+  note_defaults(texts, options);
   return options;
 }
 

@@ -43,6 +43,7 @@ struct PlanTexts {
   Text inter_call;
   Text world_call;
   Text world_algorithm;
+  Text collectives;
   Text group_sizes;
   Text micro_batch;
   Text accumulation;
@@ -67,6 +68,7 @@ struct PlanTexts {
   Text price;
   Text watts;
   Text energy_price;
+  Text sweep;  // of another option (planner/text/sweep.hpp)
   bool no_overlap = false;
   Text effects;
   Text export_to;  // which framework's program
@@ -98,18 +100,34 @@ struct PlanOptions {
   std::optional<Job> job;  // by names; complete() puts it into the request
   JobSteps steps;          // what came of it
   std::optional<std::string> nccl_network;  // of NCCL's collectives; nothing: as request.links
+  bool network_assumed = false;             // no machine says which one that is
   std::optional<Prices> prices;
   std::optional<Precision> precision;  // as given
+  bool bytes_of_units = false;         // of a parameter, as the units' elements are
   // A program that trains by the plan: for which framework, and by which strategy if not by the
   // recommended one.
   std::optional<ExportTarget> export_to;
   std::optional<Strategy> strategy;
   bool measure = false;
-  // Of a step; 0: not known.
+  // Of a step; 0: not known. Ranks that share a replica of the model share its tokens.
   [[nodiscard]] double tokens_per_rank() const {
-    return double{1} * model.sequence *
-           (request.sequences > 0 ? request.sequences
-                                  : double{1} * micro_batch * request.micro_batches);
+    const double sequences =
+        request.sequences > 0 ? request.sequences : double{1} * micro_batch * request.micro_batches;
+    return model.sequence * sequences /
+           static_cast<double>(job ? job->sizes.ranks_of_replica() : 1);
+  }
+  // Of a rank where a step takes so long; nothing where tokens or computation are not known.
+  [[nodiscard]] std::optional<double> tokens_per_s(double step_s) const {
+    const bool known = tokens_per_rank() > 0 && request.compute_s > 0 && step_s > 0;
+    return known ? std::optional(tokens_per_rank() / step_s) : std::nullopt;
+  }
+  // The model's FLOPs, causal scores once, over what the GPU could do in that time; nothing where
+  // one of them is not known.
+  [[nodiscard]] std::optional<double> mfu(double step_s) const {
+    const std::optional<double> tokens = tokens_per_s(step_s);
+    return tokens && steps.peak_flops > 0
+               ? std::optional(*tokens * steps.flops_of_token / steps.peak_flops)
+               : std::nullopt;
   }
 };
 

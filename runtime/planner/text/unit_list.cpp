@@ -155,6 +155,7 @@ ho::Status take_units(const PlanTexts& texts, PlanOptions& options) {
   model.size = list.size();
   model.layers = static_cast<uint32_t>(list.units.size());
   const OptimizerKind usual = OptimizerKind::kAdamW;
+  options.bytes_of_units = !list.element_bytes.empty();
   options.request.bytes = list.bytes(usual).value_or(options.request.bytes);
   options.request.units = std::move(list.units);
   return {};

@@ -145,6 +145,7 @@ std::optional<StrategyFigures> Driver::planned(const System& system, const Workl
   request.forward_share = load.forward_share();
   StrategyFigures figures = must(figures_of(system.strategy, request));
   figures.time.step_s *= parts;
+  figures.time.half_links_s *= parts;
   figures.time.communication_s *= parts;
   return figures;
 }

@@ -98,7 +98,13 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
                          "replaced [standard output, without the table]"))
       ->type_name("FILE")
       ->group("From plan to run");
+  app.add_flag("--verbose", parsed.options.verbose, "print every figure of every strategy");
   app.add_flag("--json", parsed.options.json, "print JSON; memory in bytes, times in seconds");
+  app.add_option("--csv",
+                 parsed.options.csv,
+                 wrapped("write every figure to this file too, or with --sweep a row for each "
+                         "value; - prints it instead"))
+      ->type_name("FILE");
   app.footer(
       "\nUnits: k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; 80Gbit and 10GB are the same "
       "rate.\nExit status: 0, also where nothing fits; 2 for wrong arguments; 1 for a job "
@@ -118,6 +124,14 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
     return parsed;
   }
   if (parsed.options.validate || parsed.options.fit) {
+    return parsed;
+  }
+  if (parsed.options.json && parsed.options.csv == "-") {
+    parsed.exit_status = refuse("--csv - beside --json, which prints too: give --csv a file");
+    return parsed;
+  }
+  if (texts.sweep) {
+    parsed.options.sweep = std::move(texts);
     return parsed;
   }
   auto understood = understand(texts);

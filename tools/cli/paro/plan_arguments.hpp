@@ -1,6 +1,7 @@
 // The command line of `paro plan`. Prints usage.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/subcommands/exit_status.hpp"
@@ -9,11 +10,14 @@
 namespace paro::tool {
 
 struct PlanArguments {
-  PlanOptions plan;  // nothing in it where one of the two below is set
+  PlanOptions plan;  // nothing in it where one of the three below is there
+  std::optional<PlanTexts> sweep;
   bool validate = false;
   bool fit = false;
   bool json = false;
   std::string program_path;  // of what plan.export_to asks for; empty: standard output
+  bool verbose = false;
+  std::string csv;  // a file; "-": standard output, and nothing else there
 };
 
 // argv[0] is the subcommand's name.

@@ -1,5 +1,6 @@
 #include "cli/paro/plan_command.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <horing/communicator.hpp>
@@ -20,21 +21,63 @@ int fail(const ho::Status& status) {
   return status.code() == ho::StatusCode::kInvalidArgument ? 2 : 1;
 }
 
+constexpr const char* kPlan = "paro plan";
+
+std::string answer_text(const PlanArguments& arguments, const Report& report) {
+  return arguments.verbose ? table_text(report) : summary_text(report);
+}
+
+std::string answer_text(const PlanArguments& /*arguments*/, const Sweep& sweep) {
+  return sweep_text(sweep);
+}
+
+// A Report or a Sweep.
+template <typename Answer>
+int print(const PlanArguments& arguments, const Answer& answer) {
+  if (arguments.csv == "-") {
+    std::fputs(csv_text(answer).c_str(), stdout);
+    return 0;
+  }
+  std::fputs((arguments.json ? json_text(answer) : answer_text(arguments, answer)).c_str(), stdout);
+  const bool written =
+      arguments.csv.empty() || ho::write_file(kPlan, "--csv", arguments.csv, csv_text(answer));
+  return written ? 0 : 1;
+}
+
 int show(PlanArguments arguments, std::vector<std::string> notes) {
   const auto report = report_of(std::move(arguments.plan), std::move(notes));
   if (!report.ok()) {
     return fail(report.status());
   }
-  if (report->program && arguments.program_path.empty() && !arguments.json) {
+  const bool alone = arguments.program_path.empty() && arguments.csv.empty() && !arguments.json;
+  if (report->program && alone) {
     std::fputs(report->program->c_str(), stdout);
     return 0;
   }
-  if (report->program && !arguments.program_path.empty() &&
-      !ho::write_file("paro plan", "--export-to", arguments.program_path, *report->program)) {
-    return 1;
+  return ho::write_file(kPlan, "--export-to", arguments.program_path, report->program.value_or(""))
+             ? print(arguments, *report)
+             : 1;
+}
+
+// On standard error, how far it is, from two seconds on and every two seconds.
+class ProgressLines {
+ public:
+  void operator()(size_t plans) {
+    constexpr std::chrono::seconds kSilent{2};
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ >= kSilent) {
+      last_ = now;
+      std::fprintf(stderr, "paro plan: --sweep: %zu plans so far\n", plans);
+    }
   }
-  std::fputs((arguments.json ? json_text(*report) : table_text(*report)).c_str(), stdout);
-  return 0;
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+int show_sweep(const PlanArguments& arguments) {
+  const auto sweep = sweep_of(*arguments.sweep, ProgressLines());
+  return sweep.ok() ? print(arguments, *sweep) : fail(sweep.status());
 }
 
 int show_measured(PlanArguments arguments, const MeasuredJob& measured) {
@@ -108,8 +151,14 @@ int plan_command(int argc, const char* const* argv) {
   if (parsed.options.fit) {
     return fit(parsed.options.json);
   }
-  return parsed.options.plan.measure ? measure_and_show(parsed.options)
-                                     : show(std::move(parsed.options), {});
+  if (parsed.options.plan.measure) {
+    return measure_and_show(parsed.options);
+  }
+  const std::string& csv = parsed.options.csv;
+  if (csv != "-" && !ho::can_write_file(kPlan, "--csv", csv)) {
+    return 1;
+  }
+  return parsed.options.sweep ? show_sweep(parsed.options) : show(std::move(parsed.options), {});
 }
 
 }  // namespace paro::tool

@@ -211,3 +211,33 @@ TEST_CASE("the paper's T and indicator follow their formulas") {
   CHECK(paro::paper_step_seconds(2.0, 3.0) == 3.0);
   CHECK(paro::throughput_indicator(2.0) == Approx(-std::log(2.0)));
 }
+
+TEST_CASE("links half as good take twice as long between nodes, and as long inside") {
+  Links links = kOneNic;
+  links.intra_latency_s = links.inter_latency_s = 1e-5;
+  links.intra_call_s = links.inter_call_s = links.world_call_s = 1e-3;
+  const Collective gather = Collective::kAllGather;
+  const auto check = [&](const WorldShape& world, const Links& whole, double inside) {
+    const CollectiveSeconds before(world, whole);
+    const CollectiveSeconds after(world, half_as_good(world, whole));
+    CHECK(after.intra(gather, 1e9) == Approx(inside * before.intra(gather, 1e9)));
+    if (world.group_count > 1) {
+      CHECK(after.inter(gather, 1e9) == Approx(2 * before.inter(gather, 1e9)));
+    }
+  };
+  check(kWorld, links, 1);
+  check({1, 8}, links, 2);  // all links that there are
+  Links levels = links;
+  levels.levels = levels_of(kWorld, links);
+  check(kWorld, levels, 1);
+  levels.levels[0].size = 1;  // of ranks alone on their nodes
+  levels.levels[1].size = 32;
+  check({4, 8}, levels, 2);
+  Links protocols = links;
+  protocols.protocols = {levels_of(kWorld, links)};
+  check(kWorld, protocols, 1);
+  // On one node levels above it join nothing.
+  levels.levels[0].size = 8;
+  levels.levels[1].size = 1;
+  CHECK(half_as_good({1, 8}, levels).levels[0].rate == levels.levels[0].rate / 2);
+}

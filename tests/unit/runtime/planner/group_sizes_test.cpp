@@ -2,6 +2,7 @@
 // what crosses the outermost level.
 #include "planner/group_sizes.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -32,7 +33,7 @@ PlannerRequest pods() {
   request.layers = 8;  // fewer, and the test is quicker
   request.world = {2048, 8};
   request.micro_batches = 2;
-  request.compute_s = 10;
+  request.compute_s = 4;
   return request;
 }
 
@@ -109,6 +110,33 @@ TEST_CASE("of sizes that are equally good the request's own is chosen") {
     CHECK(letters(plan.recommendation.recommended()->strategy) == "GGG");
   }
   CHECK(plans.plans[plans.chosen].request.world.group_size == 8);
+}
+
+TEST_CASE("one order goes over all sizes, and each size's ranking is a part of it") {
+  PlannerRequest request = pods();
+  const SizedPlans plans = plans_for(request, {true, {}});
+  double fastest_s = std::numeric_limits<double>::infinity();
+  std::vector<StrategyFigures> all;
+  std::vector<size_t> fitting;
+  for (const SizedPlan& plan : plans.plans) {
+    for (const StrategyFigures& row : plan.recommendation.figures) {
+      if (row.fits()) {
+        fastest_s = std::min(fastest_s, row.time.step_s);
+        fitting.push_back(all.size());
+      }
+      all.push_back(row);
+    }
+  }
+  // As fast as the fastest of all sizes, not only as that of its own.
+  const Recommendation& chosen = plans.plans[plans.chosen].recommendation;
+  CHECK(as_fast(fastest_s, chosen.recommended()->time.step_s));
+  std::vector<size_t> of_chosen;
+  for (const size_t row : in_order(fitting, all)) {
+    if (row / kStrategyCount == plans.chosen) {
+      of_chosen.push_back(row % kStrategyCount);
+    }
+  }
+  CHECK(chosen.ranking == of_chosen);
 }
 
 TEST_CASE("sizes that do not tile are told") {

@@ -19,6 +19,7 @@ constexpr const char* kRequest =
 
 TEST_CASE("a request as JSON is answered as the same options are") {
   PlanTexts texts = test::plan_by_numbers();
+  texts.named = ho::OptionNames::as_keys();
   texts.accumulation = "10";
   texts.compute_time = "5.7s";
   const auto options = understand(texts);
@@ -48,6 +49,18 @@ TEST_CASE("the answer has the groups, and all sizes that were compared") {
   CHECK(two["levels"].size() == 2);
   request.replace(request.find("4,16"), 4, "5,,7");
   CHECK(has(answer_to(request).status(), "group_sizes '': takes a whole number"));
+}
+
+TEST_CASE("the answer has speeds, and what is said beside the recommendation") {
+  const auto json = nlohmann::json::parse(*answer_to(kRequest));
+  const auto& row = json["strategies"][0];
+  CHECK(row["tokens_per_s_per_rank"].get<double>() ==
+        Approx(2048 * 10 / row["time_s"]["step"].get<double>()));
+  CHECK(row["mfu"].is_null());
+  for (const char* key : {"fastest", "smallest", "simplest", "near_miss"}) {
+    CHECK(json.contains(key));
+  }
+  CHECK(json["sweep"].is_null());
 }
 
 TEST_CASE("every option is a key of a request") {
@@ -118,6 +131,9 @@ TEST_CASE("what is said of a request in JSON names keys, not options") {
                                                                   {"network", 5},
                                                                   {"energy_price", 1},
                                                                   {"strategy", "III"},
+                                                                  {"sweep", "inter"},
+                                                                  {"sweep", "inter=1,,2"},
+                                                                  {"sweep", "mfu=2"},
                                                                   {"bytes", "0,0,0"},
                                                                   {"effects", "1,2"}};
   for (const auto& [key, value] : cases) {

@@ -1,4 +1,5 @@
 // `paro plan` by names: models, GPUs, machines, batches and dimensions of parallelism.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -82,6 +83,66 @@ TEST_CASE("a GPU's collectives are NCCL's, and slower by the rank") {
   CHECK(understood(texts).request.links.protocols.empty());
 }
 
+TEST_CASE("whose collectives a job runs is given, or assumed and said so") {
+  PlanTexts texts = test::plan_by_numbers();
+  CHECK(assumes(understood(texts), "HO-Ring's collectives, not NCCL's: give --collectives"));
+  texts.collectives = "nccl";
+  const PlanOptions nccl = understood(texts);
+  CHECK(nccl.request.links.world == WorldAlgorithm::kMultiRing);
+  CHECK(nccl.request.links.protocols.size() == 2);
+  CHECK_FALSE(assumes(nccl, "collectives"));
+  CHECK(assumes(nccl, "infiniband between nodes: give --instance"));
+  texts = plan_by_names();
+  texts.collectives = "horing";
+  const PlanOptions own = understood(texts);
+  CHECK(own.request.links.world == WorldAlgorithm::kHoRing);
+  CHECK(own.request.links.protocols.empty());
+  CHECK_FALSE(assumes(own, "collectives"));
+  CHECK(nlohmann::json::parse(
+            json_text({own, *recommend(own.request), {}}))["request"]["collectives"] == "horing");
+  check_refused(texts,
+                {{&PlanTexts::collectives, "rccl", "--collectives rccl: is not known"},
+                 {&PlanTexts::world_algorithm,
+                  "ring",
+                  "--world-algorithm ring beside --collectives horing"}});
+}
+
+TEST_CASE("a step has tokens per second and an MFU where they are known") {
+  PlanTexts texts = plan_by_names();
+  const PlanOptions options = understood(texts);
+  const double compute_s = options.request.compute_s;
+  CHECK(*options.tokens_per_s(compute_s) == Approx(4 * 8192 / compute_s));
+  // Nothing but computation has the MFU that computing was assumed to have.
+  CHECK(*options.mfu(compute_s) == Approx(0.42));
+  CHECK(*options.mfu(2 * compute_s) == Approx(0.21));
+  texts.recompute = "full";
+  const PlanOptions again = understood(texts);
+  CHECK(*again.mfu(again.request.compute_s) < 0.42);
+  texts.mfu = "0.3";
+  const PlanOptions reported = understood(texts);
+  CHECK(*reported.mfu(reported.request.compute_s) == Approx(0.3));
+  texts = test::plan_by_numbers();
+  CHECK_FALSE(understood(texts).tokens_per_s(1));  // nothing is computed
+  texts.compute_time = "2s";
+  CHECK(*understood(texts).tokens_per_s(4) == 2048.0 / 4);
+  CHECK_FALSE(understood(texts).mfu(4));
+  texts.model = "params=7e9,layers=32";
+  CHECK_FALSE(understood(texts).tokens_per_s(4));
+}
+
+TEST_CASE("ranks that share a replica of the model share its tokens") {
+  PlanTexts texts = plan_by_names();
+  texts.micro_batch = "1";
+  const double alone = understood(texts).tokens_per_rank();
+  texts.tensor = "2";
+  texts.pipeline = "4";
+  const PlanOptions shared = understood(texts);
+  // An eighth as many replicas have eight times the sequences each.
+  CHECK(shared.tokens_per_rank() == alone);
+  CHECK(*shared.mfu(shared.request.compute_s) < 0.42);  // the bubble, and what waits
+  CHECK(*shared.mfu(shared.request.compute_s) > 0.3);
+}
+
 TEST_CASE("units are the embedding, the layers and the head") {
   const PlannerRequest request = understood(plan_by_names()).request;
   const double matrix = 128256.0 * 4096;
@@ -127,7 +188,8 @@ TEST_CASE("what is given is not assumed, and counts") {
                            "an MFU of 0.42",
                            "activations of",
                            "of hidden communication 0.68 comes back",
-                           "NCCL's rings, over infiniband",
+                           "NCCL's collectives, as PyTorch has them: give --collectives",
+                           "infiniband between nodes",
                            "of memory for the context"}) {
     INFO(what);
     CHECK(assumes(before, what));
@@ -218,6 +280,30 @@ TEST_CASE("other dimensions leave data parallelism its ranks, NICs and parameter
   CHECK(states.parameters == Approx(2 * (1605636096.0 / 128 + 45097156608.0 / 8 / 16)));
 }
 
+TEST_CASE("a cluster of levels has the links, a GPU beside it the rest") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("levels.json");
+  std::ofstream(path) << R"({"levels": [{"size": 4, "rate": "300GB", "network": "nvlink"},)"
+                      << R"({"size": 2, "rate": "100Gbit", "network": "roce"}]})";
+  PlanTexts texts = plan_by_names();
+  texts.nodes.reset();
+  texts.network.reset();
+  texts.cluster = path;
+  const PlanOptions options = understood(texts);
+  CHECK(options.request.world.group_size == 4);
+  CHECK(options.request.memory_bytes == 80e9);
+  CHECK(options.request.compute_s > 0);
+  CHECK(options.request.links.levels.size() == 2);
+  CHECK_FALSE(assumes(options, "8 GPUs a node"));
+  CHECK_FALSE(assumes(options, "links inside a node"));
+  CHECK_FALSE(assumes(options, "between nodes"));
+  check_refused(texts,
+                {{&PlanTexts::network, "8x400Gbit", "--network beside a cluster of levels"},
+                 {&PlanTexts::nodes, "2", "--nodes beside a cluster of levels"}});
+  texts.gpu.reset();
+  check_refused(texts, {{&PlanTexts::instance, "p4d", "--instance beside a cluster of levels"}});
+}
+
 TEST_CASE("a model's file, and the folder that it is in") {
   const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("config.json");
@@ -245,6 +331,83 @@ TEST_CASE("a model's file, and the folder that it is in") {
   std::ofstream(path) << "{";
   const std::string message = understand(texts).status().message();
   CHECK(message.find("config.json: is not JSON") != std::string::npos);
+}
+
+TEST_CASE("more recomputation than the job's is known to the request") {
+  PlanTexts texts = plan_by_names();
+  const PlannerRequest none = understood(texts).request;
+  REQUIRE(none.recomputed.size() == 2);
+  CHECK(none.recomputed[0].name == "selective");
+  CHECK(none.recomputed[1].name == "full");
+  // As if it had been asked for, at the same rate of computation.
+  texts.recompute = "full";
+  const PlannerRequest full = understood(texts).request;
+  CHECK(full.recomputed.empty());
+  CHECK(none.recomputed[1].activations_of_sequence == Approx(full.activations_of_sequence));
+  CHECK(none.recomputed[1].activation_bytes == Approx(full.activation_bytes));
+  CHECK(none.recomputed[1].forward_share == Approx(full.forward_share));
+  CHECK(none.recomputed[1].compute_s > 1.2 * none.compute_s);
+  CHECK(none.recomputed[1].compute_s < 4.0 / 3 * none.compute_s);
+  texts = plan_by_names();
+  texts.activations = "10GB";  // measured: nothing is known of what would be left
+  CHECK(understood(texts).request.recomputed.empty());
+}
+
+TEST_CASE("what is as fast and smaller is recommended, not what hides more") {
+  // The least that is hidden, NNG, fills 93 % of the memory.
+  PlanTexts texts;
+  texts.model = "llama-3-8b";
+  texts.gpu = "a100-80";
+  texts.nodes = "2";
+  texts.network = "8x100Gbit";
+  texts.sequence = "4096";
+  texts.micro_batch = "8";
+  texts.accumulation = "8";
+  texts.recompute = "full";
+  texts.activations = "14GB";
+  const auto all = recommend(understood(texts).request);
+  REQUIRE(all.ok());
+  const auto row = [&](const char* name) -> const StrategyFigures& {
+    const auto found =
+        std::find_if(all->figures.begin(), all->figures.end(), [&](const StrategyFigures& each) {
+          return letters(each.strategy) == name;
+        });
+    REQUIRE(found != all->figures.end());
+    return *found;
+  };
+  CHECK(row("NNG").memory.total() / 80e9 == Approx(0.93).margin(0.005));
+  CHECK(row("NNG").memory.total() - row("IIG").memory.total() == Approx(39.6e9).epsilon(0.01));
+  CHECK(as_fast(row("NNG").time.step_s, row("IIG").time.step_s));
+  CHECK(row("NNG").time.communication_s < row("IIG").time.communication_s / 4);
+  CHECK(letters(all->recommended()->strategy) == "IGG");
+  CHECK(letters(all->runner_up()->strategy) == "IIG");
+  CHECK(letters(all->figures[*all->fastest].strategy) == "NNG");
+  CHECK(letters(all->figures[*all->simplest].strategy) == "NGG");
+  CHECK(all->why.find("NNG is the fastest (103 s) but needs 74.1 GB.") != std::string::npos);
+}
+
+TEST_CASE("dimensions beside data parallelism take the short form of a cluster") {
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("levels.json");
+  std::ofstream(path) << R"({"levels": [{"name": "node", "size": 8, "rate": "450GB"},)"
+                      << R"({"name": "cluster", "size": 16, "rate": "50GB", "nics": 8}]})";
+  PlanTexts texts = plan_by_names();
+  texts.nodes.reset();
+  texts.network.reset();
+  texts.cluster = path;
+  const auto fits = understand(texts);
+  INFO(fits.status().message());
+  CHECK(fits.ok());
+  for (const auto dimension :
+       {&PlanTexts::tensor, &PlanTexts::pipeline, &PlanTexts::context, &PlanTexts::expert}) {
+    texts.*dimension = "2";
+    const auto refused = understand(texts);
+    CHECK(refused.status().code() == ho::StatusCode::kInvalidArgument);
+    CHECK(refused.status().message() ==
+          "--tp, --pp, --cp or --ep beside a cluster of levels: takes its short form, --nodes and "
+          "--ranks-per-node");
+    (texts.*dimension).reset();
+  }
 }
 
 TEST_CASE("assumptions are in JSON") {

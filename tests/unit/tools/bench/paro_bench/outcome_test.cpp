@@ -56,11 +56,11 @@ TEST_CASE("Kendall's tau-b tells the same order, the opposite one, and ties") {
   CHECK_FALSE(tau({}, {}, 0).has_value());
 }
 
-TEST_CASE("of steps that take as long by plan that with less communication is taken") {
+TEST_CASE("of steps that take as long by plan that which stays so on worse links is taken") {
   std::vector<Outcome> outcomes{
       outcome("ddp", 3, 3, 200), outcome("IGG", 2, 1, 150), outcome("IIG", 1, 1.02, 160)};
-  outcomes[1].planned->time.communication_s = 4;
-  outcomes[2].planned->time.communication_s = 2;
+  outcomes[1].planned->time.half_links_s = 4;
+  outcomes[2].planned->time.half_links_s = 2;
   REQUIRE(comparisons(outcomes, 1).size() == 1);
   CHECK(comparisons(outcomes, 1)[0].recommended->system.name == "IIG");
 }

@@ -93,6 +93,22 @@ TEST_CASE("help and wrong options end a command line at once") {
   CHECK(parse({"surplus"}).exit_status == 2);
 }
 
+TEST_CASE("how a plan is printed") {
+  const std::vector<const char*> plan{"--model=llama-7b", "--nodes=1", "--ranks-per-node=1"};
+  const auto with = [&](std::vector<const char*> more) {
+    more.insert(more.begin(), plan.begin(), plan.end());
+    return parse(std::move(more));
+  };
+  CHECK_FALSE(with({}).options.verbose);
+  CHECK(with({"--verbose"}).options.verbose);
+  CHECK(with({"--csv", "file"}).options.csv == "file");
+  CHECK(with({"--csv", "-"}).options.csv == "-");
+  CHECK(with({"--csv", "-", "--json"}).exit_status == 2);
+  const auto sweep = with({"--sweep", "memory=40GB,80GB"});
+  REQUIRE(sweep.options.sweep);
+  CHECK(sweep.options.sweep->sweep == "memory=40GB,80GB");
+}
+
 TEST_CASE("of an option given twice the last counts") {
   const auto parsed =
       parse({"--model", "llama-7b", "--nodes", "4", "--nodes", "1", "--ranks-per-node", "1"});

@@ -1,5 +1,8 @@
 #include "cli/paro/report.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -60,7 +63,9 @@ TEST_CASE("what was assumed is told with the figures") {
   const auto options = understand(test::plan_by_names());
   REQUIRE(options.ok());
   const Report report{*options, *recommend(options->request), {}};
-  CHECK(has(line_with(table_text(report), "assumed  an MFU"), "0.42"));
+  for (const std::string& text : {table_text(report), summary_text(report)}) {
+    CHECK(has(line_with(text, "warning:     assumed: an MFU"), "0.42"));
+  }
 }
 
 TEST_CASE("JSON has the agreed keys") {
@@ -168,6 +173,108 @@ TEST_CASE("the table marks, measures and says why") {
   CHECK(line_with(text, "runner-up: ") == "runner-up:   IGG (+)");
   CHECK(line_with(text, "step:   ").find(" expected; ") != std::string::npos);
   CHECK(line_with(text, "why: ").find("IIG takes") != std::string::npos);
+}
+
+TEST_CASE("the summary has speed, memory and exposed communication, the best first") {
+  const Report report = report_for("80GB", false);
+  const std::string text = summary_text(report);
+  INFO(text);
+  const std::string head = line_with(text, "strategy");
+  CHECK(has(head, "   strategy  known as  "));
+  CHECK(has(head, "  tokens/s per rank  memory  "));
+  CHECK(head.ends_with("  exposed ms"));
+  const std::string best = line_with(text, "*  IIG");
+  const double tokens_per_s =
+      *report.options.tokens_per_s(report.recommendation.recommended()->time.step_s);
+  CHECK(has(best, fmt::format("  {:.0f}  ", tokens_per_s)));
+  CHECK(has(best, " 63.4 of 80 GB "));
+  CHECK(best.ends_with(" 41.8"));
+  CHECK(has(line_with(text, "+  IGG"), "ZeRO++"));
+  CHECK(has(line_with(text, "   NNN"), "1040.0 of 80 GB: lacks 960.0 "));
+  CHECK(text.find("  IIG") < text.find("  IGG"));
+  CHECK(text.find("  GGG") < text.find("  NIG"));  // that fits, and lacks less
+  CHECK(text.find("  NIG") < text.find("  NNN"));
+  CHECK(has(line_with(text, "recommended: "), "recommended: IIG takes "));
+  CHECK(has(line_with(text, "Left out: "), "Left out: MFU (give --gpu, and a model"));
+  CHECK(line_with(text, "step:   ").find(" expected; ") != std::string::npos);
+  CHECK(has(summary_text(report_for("16GB", false)), "recommended: none: nothing fits"));
+}
+
+TEST_CASE("the summary has what an option would add, and steps in its place") {
+  PlanTexts texts = test::plan_by_numbers();
+  texts.model = "params=7e9,layers=32";
+  texts.nics = "8";
+  const auto options = understand(texts);
+  REQUIRE(options.ok());
+  const std::string text = summary_text({*options, *recommend(options->request), {}});
+  INFO(text);
+  CHECK(has(line_with(text, "strategy"), "  step ms  "));
+  CHECK(has(line_with(text, "Left out: "), "tokens/s (give --sequence and --compute-time); MFU"));
+  for (const char* assumed : {"no computation, communication alone is compared",
+                              "no activations",
+                              "micro-batches of 1 sample",
+                              "1 micro-batch a step",
+                              "2 bytes of a parameter"}) {
+    CHECK_FALSE(line_with(text, std::string("warning:     assumed: ") + assumed).empty());
+  }
+}
+
+TEST_CASE("a summary by names has the MFU, and the recommended batch") {
+  const auto options = understand(test::plan_by_names());
+  REQUIRE(options.ok());
+  const std::string text = summary_text({*options, *recommend(options->request), {}});
+  INFO(text);
+  CHECK(has(line_with(text, "strategy"), "tokens/s per GPU    MFU  memory"));
+  CHECK(line_with(text, "Left out: ").empty());
+  CHECK(line_with(text, "batch: ") == "batch:       micro-batch 1, accumulation 4");
+}
+
+TEST_CASE("what is said beside the recommendation has a line each") {
+  Report report = report_for("80GB", false);
+  report.recommendation.fastest = 9;
+  report.recommendation.smallest = 13;
+  report.recommendation.near_miss = NearMiss{7, {"--accumulation 1 (75 GB)", "16 nodes (70 GB)"}};
+  for (const std::string& text : {table_text(report), summary_text(report)}) {
+    CHECK(has(line_with(text, "fastest: "), "fastest:     IIG, 54 s a step, 63.4 GB"));
+    CHECK(has(line_with(text, "smallest: "), "smallest:    GGG (ZeRO-3, FSDP), "));
+    CHECK(line_with(text, "simplest: ").empty());
+    CHECK(has(line_with(text, "nearly fits: "),
+              "; fits with --accumulation 1 (75 GB), or 16 nodes (70 GB)"));
+  }
+}
+
+TEST_CASE("CSV has every figure in bytes and seconds") {
+  const std::string text = csv_text(report_for("80GB", true));
+  INFO(text);
+  std::istringstream lines(text);
+  std::string head;
+  std::getline(lines, head);
+  CHECK(head ==
+        "order,strategy,params (bytes),grads (bytes),optim (bytes),states (bytes),buffers (bytes),"
+        "need (bytes),missing (bytes),param (s),gradient (s),sync-g (s),sync-p (s),comm (s),"
+        "exposed (s),step (s),least step (s),most step (s),T (s),log(1/T),tokens/s,cost/Mtoken,"
+        "kWh/Mtoken,known as");
+  CHECK(has(line_with(text, ",NNN,"), ",NNN,130000000000,"));
+  CHECK(line_with(text, "1,IIG,").starts_with("1,IIG,"));
+  CHECK(line_with(text, ",GGG,").ends_with(",\"ZeRO-3, FSDP\""));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1 + static_cast<int>(kStrategyCount));
+}
+
+TEST_CASE("a sweep has a row for each value, and the least network") {
+  PlanTexts texts = test::plan_by_numbers();
+  texts.compute_time = "2s";
+  texts.sweep = "inter=80,400,1600";
+  const auto sweep = sweep_of(texts, {});
+  REQUIRE(sweep.ok());
+  const std::string text = sweep_text(*sweep);
+  INFO(text);
+  CHECK(has(line_with(text, "strategy"), "   inter  strategy  known as"));
+  CHECK_FALSE(line_with(text, " 400Gbit  ").empty());
+  CHECK(has(line_with(text, "least network: "), "are enough for 95 % of the speed with 1600Gbit"));
+  CHECK_FALSE(line_with(text, "warning:     assumed: HO-Ring's collectives").empty());
+  const std::string csv = csv_text(*sweep);
+  CHECK(csv.starts_with("inter,strategy,known as,tokens/s,MFU,step (s),need (bytes),"));
+  CHECK(line_with(csv, "1600Gbit,").starts_with("1600Gbit,"));
 }
 
 TEST_CASE("the table stays readable where figures cannot be meant") {

@@ -102,8 +102,7 @@ ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRe
 }
 
 ho::Result<StepPath> step_path(const Strategy& strategy, const PlannerRequest& request) {
-  HORING_ASSIGN(const VirtualStep step,
-                virtual_step(strategy, request, request.links, Gains::kNo));
+  HORING_ASSIGN(const VirtualStep step, virtual_step(strategy, request, request.links, Gains::kNo));
   return path_of(step, strategy, request);
 }
 

@@ -186,10 +186,7 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
 }
 
 // Bytes of one sequence that a rank keeps.
-double activations_of(const Job& job,
-                      Recompute recompute,
-                      double sequence,
-                      uint32_t accumulation) {
+double activations_of(const Job& job, Recompute recompute, double sequence, uint32_t accumulation) {
   return peak_activations(
       job.model,
       activation_shape(job, recompute, sequence),
@@ -198,17 +195,14 @@ double activations_of(const Job& job,
 
 // What more recomputation than the job's would leave of activations and make of computation, which
 // goes on at the same rate.
-void set_recomputed(const Job& job,
-                    double sequence,
-                    const Batch& batch,
-                    PlannerRequest& request) {
+void set_recomputed(const Job& job, double sequence, const Batch& batch, PlannerRequest& request) {
   const double trained_share = request.model.trainable / request.model.parameters;
   const auto flops_with = [&](Recompute recompute) {
     return step_flops(job.model, sequence, trained_share, recompute, ScoreCount::kCausal);
   };
   const double executed = flops_with(job.recompute).executed();
-  for (const auto& [recompute, name] : {std::pair(Recompute::kSelective, "selective"),
-                                        std::pair(Recompute::kFull, "full")}) {
+  for (const auto& [recompute, name] :
+       {std::pair(Recompute::kSelective, "selective"), std::pair(Recompute::kFull, "full")}) {
     if (recompute <= job.recompute) {
       continue;
     }

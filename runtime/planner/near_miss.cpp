@@ -51,10 +51,10 @@ void try_micro_batches(const Strategy& strategy,
       smaller.bytes.gradient_sum = std::max(request.bytes.gradient, kFp32);
     }
     if (check(smaller).ok() && fits(strategy, smaller)) {
-      remedies.push_back({fmt::format("micro-batches of {}, {} of them",
-                                      smaller.micro_batch,
-                                      smaller.micro_batches),
-                          std::move(smaller)});
+      remedies.push_back(
+          {fmt::format(
+               "micro-batches of {}, {} of them", smaller.micro_batch, smaller.micro_batches),
+           std::move(smaller)});
       return;
     }
   }
@@ -78,7 +78,8 @@ void try_prefetch(const Strategy& strategy,
   for (const uint32_t layers : {1U, 0U}) {
     fewer.prefetch = layers;
     if (layers < request.prefetch && fits(strategy, fewer)) {
-      remedies.push_back({layers == 0 ? "no layer gathered ahead" : "1 layer gathered ahead", fewer});
+      remedies.push_back(
+          {layers == 0 ? "no layer gathered ahead" : "1 layer gathered ahead", fewer});
       return;
     }
   }
@@ -185,11 +186,11 @@ ho::Result<std::optional<NearMiss>> near_miss_of(const Recommendation& all,
   try_prefetch(strategy, request, remedies);
   const StrategyFigures* const best = all.recommended();
   NearMiss miss{*row, {}};
-  HORING_ASSIGN(miss.remedies,
-                worked_out(strategy,
-                           remedies,
-                           best == nullptr ? std::numeric_limits<double>::infinity()
-                                           : best->time.step_s));
+  HORING_ASSIGN(
+      miss.remedies,
+      worked_out(strategy,
+                 remedies,
+                 best == nullptr ? std::numeric_limits<double>::infinity() : best->time.step_s));
   add_groups(strategy, request, miss.remedies);
   add_activations(figures, miss.remedies);
   return std::optional(std::move(miss));

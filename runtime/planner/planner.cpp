@@ -94,8 +94,7 @@ void set_extremes(Recommendation& all) {
 }  // namespace
 
 double memory_tie(const StrategyFigures& better) {
-  return kMemoryTieShare *
-         (better.memory_bytes > 0 ? better.memory_bytes : better.memory.total());
+  return kMemoryTieShare * (better.memory_bytes > 0 ? better.memory_bytes : better.memory.total());
 }
 
 int effort(const Strategy& strategy) {

@@ -43,8 +43,8 @@ std::string bottleneck(const StrategyFigures& best) {
                      ho::seconds_text(gain_s));
 }
 
-// What puts `next` behind the best of those that are as fast: the first key of the order by which it
-// is worse beyond a tie, or else at all.
+// What puts `next` behind the best of those that are as fast: the first key of the order by which
+// it is worse beyond a tie, or else at all.
 std::string worse_clause(const StrategyFigures& best, const StrategyFigures& next) {
   const auto half_links_clause = [&] {
     return fmt::format("takes {}, not {}, on links half as good",
@@ -105,13 +105,12 @@ std::string remedies_text(const std::vector<std::string>& remedies) {
 std::string near_miss_sentence(const Recommendation& all) {
   const NearMiss& miss = *all.near_miss;
   const StrategyFigures& figures = all.figures[miss.row];
-  return fmt::format(
-      "{}{} would take {} but lacks {}{}.",
-      all.recommended() == nullptr ? "Of those as fast as the fastest " : "",
-      letters(figures.strategy),
-      ho::seconds_text(figures.time.step_s),
-      ho::bytes_text(figures.missing_bytes),
-      miss.remedies.empty() ? "" : "; it fits with " + remedies_text(miss.remedies));
+  return fmt::format("{}{} would take {} but lacks {}{}.",
+                     all.recommended() == nullptr ? "Of those as fast as the fastest " : "",
+                     letters(figures.strategy),
+                     ho::seconds_text(figures.time.step_s),
+                     ho::bytes_text(figures.missing_bytes),
+                     miss.remedies.empty() ? "" : "; it fits with " + remedies_text(miss.remedies));
 }
 
 std::string more_groups_clause(const Recommendation& recommendation,
@@ -178,10 +177,10 @@ std::vector<std::string> reasons(const Recommendation& recommendation,
                                 bottleneck(*best)));
     const StrategyFigures* const next = recommendation.runner_up();
     const StrategyFigures* const fastest = &recommendation.figures[*recommendation.fastest];
-    lines.push_back(next == nullptr
-                        ? "Nothing else fits."
-                        : other_sentence(
-                              "The runner-up " + letters(next->strategy), recommendation, *next));
+    lines.push_back(
+        next == nullptr
+            ? "Nothing else fits."
+            : other_sentence("The runner-up " + letters(next->strategy), recommendation, *next));
     if (fastest != best && fastest != next) {
       lines.push_back(other_sentence(letters(fastest->strategy), recommendation, *fastest));
     }

@@ -71,9 +71,9 @@ struct PlannerRequest {
   // `micro_batches` and `activation_bytes`. 0: these hold.
   uint32_t sequences = 0;
   double activations_of_sequence = 0;
-  uint32_t micro_batch = 0;  // sequences that `activation_bytes` are of; 0: not known
+  uint32_t micro_batch = 0;            // sequences that `activation_bytes` are of; 0: not known
   std::vector<Recomputed> recomputed;  // what else the step might do
-  std::vector<std::string> assumed;  // what was not given: "sequences of 2048 tokens: give .."
+  std::vector<std::string> assumed;    // what was not given: "sequences of 2048 tokens: give .."
 };
 
 // Layers, a unit that others share, and those.

@@ -153,7 +153,10 @@ class Run {
   bool steady_ = true;
 };
 
-VirtualStep run_step(Run& run, const Strategy& strategy, const PlannerRequest& request, Gains gains) {
+VirtualStep run_step(Run& run,
+                     const Strategy& strategy,
+                     const PlannerRequest& request,
+                     Gains gains) {
   VirtualStep step;
   step.intra.busy_s = run.busy_s(Link::kIntra);
   step.inter.busy_s = run.busy_s(Link::kInter);

@@ -1,8 +1,8 @@
 // A strategy's step, run in virtual time as the step plan has it. Pure.
 //
-// A unit of the model is a unit of the plan, and each collective takes the seconds that the formulas
-// of communication give for its bytes. Of many micro-batches a few are run: the middle ones repeat
-// one another.
+// A unit of the model is a unit of the plan, and each collective takes the seconds that the
+// formulas of communication give for its bytes. Of many micro-batches a few are run: the middle
+// ones repeat one another.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct VirtualStep {
 // Gains take two more runs.
 enum class Gains : uint8_t { kNo, kYes };
 
-// For a request that check() accepts and with_batch() has completed, on `links` in place of its own.
+// For a request that check() accepts and with_batch() has completed, on `links` in place of its
+// own.
 [[nodiscard]] ho::Result<VirtualStep> virtual_step(const Strategy& strategy,
                                                    const PlannerRequest& request,
                                                    const Links& links,

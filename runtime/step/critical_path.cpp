@@ -15,9 +15,7 @@ constexpr size_t kSteps = 4;
 // Steps of one plan in virtual time. A step action is an action of one of the steps.
 class Timeline {
  public:
-  Timeline(const StepPlan& plan,
-           const std::vector<ActionCost>& costs,
-           uint32_t further)
+  Timeline(const StepPlan& plan, const std::vector<ActionCost>& costs, uint32_t further)
       : plan_(plan), costs_(costs), count_(plan.actions.size()), further_(further) {
     for (size_t id = 0; id < count_; ++id) {
       const Action& action = plan_.actions[id];
@@ -141,8 +139,7 @@ class Timeline {
     }
     compute_ended_[step_action / count_] = now_s_;
     const bool last_of_micro_batch = action.act == Act::kBackward && action.unit == 0;
-    if (last_of_micro_batch && further_ > 0 &&
-        action.micro_batch + 1 < plan_.shape.micro_batches) {
+    if (last_of_micro_batch && further_ > 0 && action.micro_batch + 1 < plan_.shape.micro_batches) {
       passed_ = step_action;
     }
   }

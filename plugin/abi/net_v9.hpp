@@ -11,7 +11,7 @@
 namespace nccl_abi::v9 {
 
 // The physical devices of a virtual one.
-template <int max_devices>
+template <size_t max_devices>
 struct BasicVirtualDevice {
   int ndevs;
   int devs[max_devices];

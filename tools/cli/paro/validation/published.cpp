@@ -14,14 +14,12 @@
 namespace paro::tool {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr ho::Names<3> kUses{"fit", "held out", "shown"};
 constexpr ho::Names<3> kRecomputations{"none", "selective", "full"};
 
 // at() of a key that is not there, and values of another type, throw: parse_published() catches.
 template <typename Enumerator, size_t kCount>
-Enumerator named(const Json& json, const char* key, const ho::Names<kCount>& names) {
+Enumerator named(const nlohmann::json& json, const char* key, const ho::Names<kCount>& names) {
   const auto text = json.at(key).get<std::string>();
   const auto* const found = std::find(names.begin(), names.end(), text);
   if (found == names.end()) {
@@ -30,7 +28,7 @@ Enumerator named(const Json& json, const char* key, const ho::Names<kCount>& nam
   return static_cast<Enumerator>(found - names.begin());
 }
 
-double rate(const Json& json, const char* key) {
+double rate(const nlohmann::json& json, const char* key) {
   const auto parsed = ho::parse_rate(key, json.at(key).get<std::string>());
   if (!parsed.ok()) {
     throw std::invalid_argument(std::string(parsed.status().message()));
@@ -38,7 +36,7 @@ double rate(const Json& json, const char* key) {
   return *parsed;
 }
 
-PublishedRow row_of(const Json& json) {
+PublishedRow row_of(const nlohmann::json& json) {
   PublishedRow row;
   row.model = json.at("model").get<std::string>();
   row.parameters = json.at("parameters").get<double>();
@@ -57,7 +55,7 @@ PublishedRow row_of(const Json& json) {
   return row;
 }
 
-GpuCluster machine_of(const Json& json) {
+GpuCluster machine_of(const nlohmann::json& json) {
   GpuCluster machine;
   machine.gpus_per_node = json.at("gpus_per_node").get<uint32_t>();
   machine.gpu_bytes_per_s = rate(json, "nvlink");
@@ -67,7 +65,7 @@ GpuCluster machine_of(const Json& json) {
   return machine;
 }
 
-PublishedTable table_of(const Json& json) {
+PublishedTable table_of(const nlohmann::json& json) {
   PublishedTable table;
   table.name = json.at("name").get<std::string>();
   table.use = named<TableUse>(json, "use", kUses);
@@ -80,7 +78,7 @@ PublishedTable table_of(const Json& json) {
   table.parameter_bytes = json.at("parameter_bytes").get<double>();
   table.gradient_bytes = json.at("gradient_bytes").get<double>();
   table.overlap = json.at("overlap").get<bool>();
-  for (const Json& row : json.at("rows")) {
+  for (const nlohmann::json& row : json.at("rows")) {
     table.rows.push_back(row_of(row));
     if (table.rows.back().tokens_per_s <= 0 || table.rows.back().gpus == 0) {
       throw std::invalid_argument("a row without tokens_per_s or gpus");
@@ -97,7 +95,7 @@ std::string_view to_string(TableUse use) {
 
 ho::Result<PublishedTable> parse_published(std::string_view text, std::string_view name) {
   try {
-    return table_of(Json::parse(text));
+    return table_of(nlohmann::json::parse(text));
   } catch (const std::exception& error) {
     return ho::invalid(fmt::format("{}: {}", name, error.what()));
   }

@@ -32,7 +32,7 @@ size_t header_bytes() {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-SharedMemory must(Result<SharedMemory> memory) {
+SharedMemory must(ho::Result<SharedMemory> memory) {
   if (!memory.ok()) {
     throw HostError(memory.status().message());
   }

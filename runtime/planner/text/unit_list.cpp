@@ -13,8 +13,6 @@
 namespace paro {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr double kMaxNumber = 1e18;  // of parameters and of bytes
 
 // One object of the list.
@@ -25,7 +23,7 @@ struct Entry {
   uint32_t count = 1;
 };
 
-ho::Result<double> number_of(const std::string& what, const Json& value) {
+ho::Result<double> number_of(const std::string& what, const nlohmann::json& value) {
   const double number = value.is_number() ? value.get<double>() : -1;
   if (!(number >= 0 && number <= kMaxNumber)) {
     return ho::invalid(fmt::format("{} {}: takes a number from 0", what, ho::value_text(value)));
@@ -33,7 +31,10 @@ ho::Result<double> number_of(const std::string& what, const Json& value) {
   return number;
 }
 
-ho::Status set(Entry& entry, const std::string& key, const Json& value, const std::string& what) {
+ho::Status set(Entry& entry,
+               const std::string& key,
+               const nlohmann::json& value,
+               const std::string& what) {
   UnitMessages& messages = entry.unit.messages;
   const std::array<std::pair<const char*, std::optional<double>*>, 7> numbers{
       {{"trained", &entry.trained},
@@ -63,7 +64,7 @@ ho::Status set(Entry& entry, const std::string& key, const Json& value, const st
   return {};
 }
 
-ho::Result<Entry> entry_of(const Json& object, const std::string& where) {
+ho::Result<Entry> entry_of(const nlohmann::json& object, const std::string& where) {
   if (!object.is_object() || !object.contains("parameters")) {
     return ho::invalid(fmt::format("{} {}: takes an object with parameters, and of {}",
                                    where,
@@ -72,7 +73,7 @@ ho::Result<Entry> entry_of(const Json& object, const std::string& where) {
   }
   Entry entry;
   for (const auto& [key, value] : object.items()) {
-    HORING_TRY(set(entry, key, value, where + " " + ho::value_text(Json(key))));
+    HORING_TRY(set(entry, key, value, where + " " + ho::value_text(nlohmann::json(key))));
   }
   UnitSize& unit = entry.unit;
   unit.trainable = entry.trained.value_or(unit.parameters);
@@ -116,10 +117,12 @@ std::optional<BytesPerParameter> UnitList::bytes(OptimizerKind optimizer) const 
 }
 
 ho::Result<UnitList> parse_units(std::string_view text, std::string_view name) {
-  const Json json = Json::parse(text, nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_array() || json.empty()) {
-    return ho::invalid(fmt::format(
-        "{} {}: takes a list of objects with {}", name, ho::value_text(Json(text)), kUnitKeys));
+    return ho::invalid(fmt::format("{} {}: takes a list of objects with {}",
+                                   name,
+                                   ho::value_text(nlohmann::json(text)),
+                                   kUnitKeys));
   }
   UnitList list;
   size_t with_bytes = 0;

@@ -27,9 +27,9 @@ from torch.distributed.tensor import Shard
 import paro.torch
 import training  # noqa: F401  (takes --full out of the arguments)
 from models import Model
+from paro._library import plan
 from paro.torch import planning
 from paro.torch.meshes import world_of
-from paro._library import plan
 from paro.torch.planning import _units_of
 from ranks import RanksFailed, run_ranks
 

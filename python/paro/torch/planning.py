@@ -219,7 +219,19 @@ def _number(name: str, value: Any, least: float) -> float:
 
 
 def _units_of(model: nn.Module, layers: int, types_count: bool = True) -> list[dict[str, Any]]:
-    """Units of paro_plan's request: so many of about the same size in all, of one type of parameters each."""
+    """Units of paro_plan's request: so many of about the same size in all, of one type of parameters each.
+
+    Args:
+        model: The whole model, not sharded.
+        layers: How many.
+        types_count: Whether the bytes of a parameter follow from its type.
+
+    Returns:
+        A unit of each type, with its count.
+
+    Raises:
+        ValueError: All parameters are frozen.
+    """
     parameters = [p for p in model.parameters() if p.numel() > 0]
     if not any(p.requires_grad for p in parameters):
         raise ValueError("choose_strategy: the model has no parameter that is trained; is all of it frozen?")

@@ -162,9 +162,11 @@ struct DeviceUuid {  // CUuuid
      void** extra))
 
 struct Driver {
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration
 #define HORING_DRIVER_MEMBER(member, call, version, signature) \
   DriverResult(*member) signature = nullptr;
   HORING_DRIVER_CALLS(HORING_DRIVER_MEMBER)
+// NOLINTEND(bugprone-macro-parentheses)
 #undef HORING_DRIVER_MEMBER
   // What module_load takes: the kernels of this build, of a test its own. Empty: none were built.
   std::span<const std::byte> kernels;

@@ -53,8 +53,7 @@ std::string log_text() {
 bool tuner_chooses(uint64_t comm_id) {
   void* const library = ::dlopen("libnccl-net-horing.so", RTLD_NOW | RTLD_NOLOAD);
   expect(library != nullptr, "the plugin is loaded");
-  auto* const tuner =
-      static_cast<nccl_abi::v5::Tuner*>(::dlsym(library, "ncclTunerPlugin_v5"));
+  auto* const tuner = static_cast<nccl_abi::v5::Tuner*>(::dlsym(library, "ncclTunerPlugin_v5"));
   expect(tuner != nullptr, "it has a tuner");
   nccl_abi::v5::NvlDomainInfo domains{2, 1, 1};
   nccl_abi::v5::TunerConstants constants{};

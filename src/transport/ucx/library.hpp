@@ -40,6 +40,7 @@ namespace ho::ucx {
 
 // Each under its name without the prefix.
 struct Functions {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration
 #define HORING_UCX_MEMBER(prefix, name) decltype(&prefix##_##name) name = nullptr;
   HORING_UCX_FUNCTIONS(HORING_UCX_MEMBER)
 #undef HORING_UCX_MEMBER

@@ -177,21 +177,11 @@ class TunerDriver {
   [[nodiscard]] bool has_context() const { return context_ != nullptr; }
 
  private:
-  static nccl_abi::v2::Tuner& v2() {
-    return table<nccl_abi::v2::Tuner>("ncclTunerPlugin_v2");
-  }
-  static nccl_abi::v3::Tuner& v3() {
-    return table<nccl_abi::v3::Tuner>("ncclTunerPlugin_v3");
-  }
-  static nccl_abi::v4::Tuner& v4() {
-    return table<nccl_abi::v4::Tuner>("ncclTunerPlugin_v4");
-  }
-  static nccl_abi::v5::Tuner& v5() {
-    return table<nccl_abi::v5::Tuner>("ncclTunerPlugin_v5");
-  }
-  static nccl_abi::v6::Tuner& v6() {
-    return table<nccl_abi::v6::Tuner>("ncclTunerPlugin_v6");
-  }
+  static nccl_abi::v2::Tuner& v2() { return table<nccl_abi::v2::Tuner>("ncclTunerPlugin_v2"); }
+  static nccl_abi::v3::Tuner& v3() { return table<nccl_abi::v3::Tuner>("ncclTunerPlugin_v3"); }
+  static nccl_abi::v4::Tuner& v4() { return table<nccl_abi::v4::Tuner>("ncclTunerPlugin_v4"); }
+  static nccl_abi::v5::Tuner& v5() { return table<nccl_abi::v5::Tuner>("ncclTunerPlugin_v5"); }
+  static nccl_abi::v6::Tuner& v6() { return table<nccl_abi::v6::Tuner>("ncclTunerPlugin_v6"); }
 
   int version_;
   void* context_ = nullptr;

@@ -18,7 +18,7 @@
 namespace ho {
 
 // What every network transport knows of its communicator.
-struct NetworkPlace {
+struct NetworkMember {
   GlobalRank self;
   uint32_t world_size = 1;
   uint16_t communicator = 0;
@@ -26,7 +26,7 @@ struct NetworkPlace {
   std::shared_ptr<const JobKey> key;
 };
 
-struct NetworkSetup : NetworkPlace {
+struct NetworkSetup : NetworkMember {
   std::vector<RailInterface> rails;  // of this rank's host, by RailIndex; may have a pace
   std::chrono::milliseconds connect_timeout{60000};
   // Collective over the communicator: what each rank gives, by rank. `what` names it in errors.

@@ -17,7 +17,7 @@
 
 namespace ho {
 
-struct TcpOptions : NetworkPlace {
+struct TcpOptions : NetworkMember {
   std::vector<RailInterface> rails = {};  // of this rank's host, by RailIndex
   uint32_t connections_per_link = 1;
   uint32_t max_connections = 256;

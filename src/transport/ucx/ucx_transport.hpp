@@ -16,7 +16,7 @@
 
 namespace ho {
 
-struct UcxOptions : NetworkPlace {
+struct UcxOptions : NetworkMember {
   uint32_t rail_count = 1;
   // Reports peers that are gone. UCX 1.13 has no shared memory in that mode.
   bool report_lost_peers = true;

@@ -15,9 +15,7 @@ constexpr size_t kSteps = 4;
 // Steps of one plan in virtual time. A step action is an action of one of the steps.
 class Timeline {
  public:
-  Timeline(const StepPlan& plan,
-           const std::vector<ActionCost>& costs,
-           uint32_t further)
+  Timeline(const StepPlan& plan, const std::vector<ActionCost>& costs, uint32_t further)
       : plan_(plan), costs_(costs), count_(plan.actions.size()), further_(further) {
     for (size_t id = 0; id < count_; ++id) {
       const Action& action = plan_.actions[id];
@@ -56,7 +54,7 @@ class Timeline {
   };
 
   // Of every track, as seen from the end of a micro-batch.
-  struct Place {
+  struct Position {
     std::array<int64_t, kTrackCount> next{};
     std::array<double, kTrackCount> left_s{};
     double now_s = 0;
@@ -141,25 +139,24 @@ class Timeline {
     }
     compute_ended_[step_action / count_] = now_s_;
     const bool last_of_micro_batch = action.act == Act::kBackward && action.unit == 0;
-    if (last_of_micro_batch && further_ > 0 &&
-        action.micro_batch + 1 < plan_.shape.micro_batches) {
+    if (last_of_micro_batch && further_ > 0 && action.micro_batch + 1 < plan_.shape.micro_batches) {
       passed_ = step_action;
     }
   }
 
-  [[nodiscard]] Place place_after(size_t step, uint32_t micro_batch) const {
-    Place place;
+  [[nodiscard]] Position position_after(size_t step, uint32_t micro_batch) const {
+    Position position;
     for (size_t c = 0; c < kTrackCount; ++c) {
       const size_t origin = step * queues_[c].size() + (micro_batch + size_t{1}) * middle_[c];
-      place.next[c] = static_cast<int64_t>(tracks_[c].next) - static_cast<int64_t>(origin);
-      place.left_s[c] = tracks_[c].running ? tracks_[c].left_s : 0;
+      position.next[c] = static_cast<int64_t>(tracks_[c].next) - static_cast<int64_t>(origin);
+      position.left_s[c] = tracks_[c].running ? tracks_[c].left_s : 0;
     }
-    place.now_s = now_s_;
-    return place;
+    position.now_s = now_s_;
+    return position;
   }
 
   // But for rounding.
-  static bool is_same(const Place& a, const Place& b, double took_s) {
+  static bool is_same(const Position& a, const Position& b, double took_s) {
     constexpr double kRounding = 1e-9;
     bool same = a.next == b.next;
     for (size_t c = 0; c < kTrackCount; ++c) {
@@ -170,12 +167,12 @@ class Timeline {
 
   // A micro-batch has been computed, and not the last one.
   void pass(size_t step, uint32_t micro_batch) {
-    const Place place = place_after(step, micro_batch);
+    const Position position = position_after(step, micro_batch);
     if (micro_batch == 0) {
       repeated_ = false;
     } else if (!repeated_) {
-      const double took_s = place.now_s - before_.now_s;
-      const bool same = is_same(place, before_, took_s);
+      const double took_s = position.now_s - before_.now_s;
+      const bool same = is_same(position, before_, took_s);
       const bool last_to_repeat = micro_batch + 2 == plan_.shape.micro_batches;
       if (same || last_to_repeat) {
         now_s_ += took_s * further_;
@@ -183,7 +180,7 @@ class Timeline {
         steady_ = steady_ && same;
       }
     }
-    before_ = place;
+    before_ = position;
   }
 
   static constexpr uint32_t kMiddle = 1;  // a micro-batch as all others but the first and the last
@@ -194,7 +191,7 @@ class Timeline {
   uint32_t further_;
   std::array<size_t, kTrackCount> middle_{};  // actions of that micro-batch
   std::optional<size_t> passed_;              // that ended a micro-batch
-  Place before_;                              // after the micro-batch before
+  Position before_;                           // after the micro-batch before
   bool repeated_ = false;                     // in this step
   bool steady_ = true;
   std::array<std::vector<size_t>, kTrackCount> queues_;

@@ -140,6 +140,23 @@ std::string network_of(const PlanTexts& texts) {
   return "infiniband";
 }
 
+// Beside levels, which have all links.
+ho::Result<ClusterFacts> with_memory(const PlanTexts& texts,
+                                     const ClusterFacts& facts,
+                                     const std::optional<Gpu>& gpu) {
+  if (texts.instance || texts.network) {
+    return ho::invalid(
+        fmt::format("{} beside a cluster of levels, which has its links: leave it out{}",
+                    texts.named(texts.network ? "network" : "instance"),
+                    texts.instance ? ", and give " + texts.named("gpu") : ""));
+  }
+  ClusterFacts machine;
+  if (gpu) {
+    machine.memory_bytes = gpu->memory_gb * 1e9;
+  }
+  return merged(facts, machine);
+}
+
 }  // namespace
 
 ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
@@ -147,17 +164,8 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
                                       std::vector<std::string>& assumed) {
   HORING_ASSIGN(const std::optional<Gpu> gpu, gpu_of(texts));
   ClusterFacts machine;
-  if (!facts.levels.empty()) {  // they have all links
-    if (texts.instance || texts.network) {
-      return ho::invalid(
-          fmt::format("{} beside a cluster of levels, which has its links: leave it out{}",
-                      texts.named(texts.network ? "network" : "instance"),
-                      texts.instance ? ", and give " + texts.named("gpu") : ""));
-    }
-    if (gpu) {
-      machine.memory_bytes = gpu->memory_gb * 1e9;
-    }
-    return merged(facts, machine);
+  if (!facts.levels.empty()) {
+    return with_memory(texts, facts, gpu);
   }
   std::string peak;  // of what the NICs' rate is one
   if (texts.instance) {

@@ -13,7 +13,7 @@
 namespace paro {
 namespace {
 
-constexpr double kGigabit = 1e9 / 8;
+constexpr double kGbit = 1e9 / 8;
 
 PlanTexts by_numbers(const char* sweep) {
   PlanTexts texts = test::plan_by_numbers();
@@ -47,7 +47,7 @@ TEST_CASE("a sweep has a plan for each value, and rates alone are in Gbit/s") {
   for (size_t at = 0; at < wanted.size(); ++at) {
     CHECK(sweep.rows[at].value == wanted[at].first);
     CHECK(sweep.rows[at].report.options.request.links.inter_bytes_per_s ==
-          Approx(wanted[at].second * kGigabit));
+          Approx(wanted[at].second * kGbit));
     CHECK(sweep.rows[at].best().time.step_s == step_s(wanted[at].first));
   }
 }
@@ -57,7 +57,7 @@ TEST_CASE("the least network is as fast as it is said to be, and less is not") {
   REQUIRE(sweep.least);
   CHECK(sweep.least->fastest == "1600Gbit");
   const double most_s = step_s("1600Gbit") / kKeptSpeed;
-  const double gigabits = sweep.least->bytes_per_s / kGigabit;
+  const double gigabits = sweep.least->bytes_per_s / kGbit;
   CHECK(step_s(std::to_string(gigabits) + "Gbit") <= most_s * (1 + 1e-6));
   CHECK(step_s(std::to_string(gigabits * 0.995) + "Gbit") > most_s);
   CHECK_FALSE(swept(by_numbers("nodes=2,4")).least);
@@ -130,7 +130,7 @@ TEST_CASE("JSON has the first value's plan and a row for each value") {
   INFO(answer.status().message());
   REQUIRE(answer.ok());
   const auto json = nlohmann::json::parse(*answer);
-  CHECK(json["request"]["inter_bytes_per_s"] == 80 * kGigabit);
+  CHECK(json["request"]["inter_bytes_per_s"] == 80 * kGbit);
   const auto& sweep = json["sweep"];
   CHECK(sweep["option"] == "inter");
   REQUIRE(sweep["values"].size() == 2);

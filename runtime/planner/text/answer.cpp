@@ -39,7 +39,8 @@ Json time_json(const StepTime& time) {
           {"comm", time.communication_s},
           {"step", time.step_s},
           {"step_least", time.range.least_s},
-          {"step_most", time.range.most_s}};
+          {"step_most", time.range.most_s},
+          {"step_half_links", time.half_links_s}};
 }
 
 Json sent_json(const SentBytes& sent) {

@@ -91,6 +91,7 @@ TEST_CASE("JSON has the agreed keys") {
         Approx(10 * (time["param"].get<double>() + time["gradient"].get<double>()) +
                time["sync_g"].get<double>() + time["sync_p"].get<double>()));
   CHECK(time["step"].get<double>() == Approx(54 + last["exposed_s"].get<double>()));
+  CHECK(time["step_half_links"].get<double>() > time["step"].get<double>());
   CHECK(last["paper_t_s"] == time["comm"]);
   CHECK(last["throughput_indicator"].get<double>() < 0);
   CHECK(last["cost_per_million_tokens"].is_null());

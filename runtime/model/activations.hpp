@@ -25,8 +25,9 @@ namespace paro {
 struct ActivationShape {
   double sequence = 0;
   double micro_batch = 1;
-  double tensor = 1;   // t, ranks
-  double context = 1;  // ranks that share a sequence
+  double value_bytes = 2;  // of an element of activations; 4 in fp32 and tf32
+  double tensor = 1;       // t, ranks
+  double context = 1;      // ranks that share a sequence
   bool sequence_parallel = false;
   bool stores_scores = false;  // attention without a fused kernel
   Recompute recompute = Recompute::kNone;
@@ -45,6 +46,10 @@ struct PipelineShape {
   double parts = 1;          // v, of a stage's layers, interleaved
   double micro_batches = 1;  // of a step
 };
+
+// How much longer the longest of a stage's parts is than all are on average, where parts do not
+// divide the layers: 1 or more.
+[[nodiscard]] double longest_stage(double layers, const PipelineShape& pipeline);
 
 // Layers of all micro-batches under way on the first stage, which has the most, for each layer of
 // the model: 1 where there is no pipeline or it is full (1F1B), 1 + (p - 1) / (p v) interleaved.

@@ -17,6 +17,7 @@ ActivationShape activation_shape(const Job& job, Recompute recompute, double seq
   shape.context = job.sizes.context;
   shape.sequence_parallel = job.sizes.tensor > 1;
   shape.recompute = recompute;
+  shape.value_bytes = bytes_of(OptimizerKind::kSgd, precision_of(job)).parameter;
   return shape;
 }
 
@@ -103,7 +104,7 @@ double beside_s(const Job& job,
   const double nics = std::max(request.links.nics_per_group / nodes.group_size, 1e-9);
   double seconds = 0;
   for (const DimensionTraffic& each :
-       traffic_of(job.sizes, job.model, nodes, sequence, 1, job.recompute)) {
+       traffic_of(job.sizes, job.model, nodes, activation_shape(job, job.recompute, sequence))) {
     const double inter = request.links.inter_bytes_per_s * std::min(nics, 1.0);
     const double rate = each.level == Level::kIntra ? request.links.intra_bytes_per_s : inter;
     seconds += rate > 0 ? each.bytes / rate : 0;
@@ -134,7 +135,7 @@ ho::Result<Computing> computing_of(const Job& job,
   HORING_ASSIGN(computing.peak_flops, peak_flops(*job.gpu, precision, job.named));
   const double executed = efficiency(*job.gpu, precision, job.recompute == Recompute::kFull);
   const double usual = executed * flops.model() / flops.executed();
-  if (!job.mfu) {
+  if (!job.mfu && !job.compute_s) {
     request.assumed.push_back(
         fmt::format("an MFU of {:.2g} while it computes ({} of {}): give {} or {}",
                     usual,
@@ -143,7 +144,10 @@ ho::Result<Computing> computing_of(const Job& job,
                     job.named("mfu"),
                     job.named("compute-time")));
   }
-  const double ranks = static_cast<double>(job.sizes.ranks_of_replica());
+  // Stages wait for the longest.
+  const double ranks =
+      static_cast<double>(job.sizes.ranks_of_replica()) /
+      longest_stage(static_cast<double>(job.model.layers.size()), shape_of(job.sizes));
   computing.sequence_s =
       flops.model() * sequence / ranks / (computing.peak_flops * job.mfu.value_or(usual));
   return computing;
@@ -188,12 +192,32 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
   return Batch{1, sequences};
 }
 
+// What of dimensions beside data parallelism is not as it would be.
+void note_dimensions(const Job& job, const DataParallel& data, PlannerRequest& request) {
+  const auto layers = static_cast<double>(job.model.layers.size());
+  const double longer = longest_stage(layers, shape_of(job.sizes));
+  if (longer > 1) {
+    request.assumed.push_back(
+        fmt::format("{} layers spread evenly over {} parts of stages, of which all wait for the "
+                    "longest: {:.3g} % more",
+                    layers,
+                    job.sizes.pipeline * job.sizes.parts,
+                    (longer - 1) * 100));
+  }
+  const uint32_t sets = std::min(job.sizes.expert, data.world.group_size);
+  if (sets > 1 && data.world.group_count > 1) {
+    request.assumed.push_back(fmt::format(
+        "gathers and sums of routed experts as of one set of ranks in a node, which has "
+        "{}: between nodes theirs take up to {} times as long",
+        sets,
+        sets));
+  }
+}
+
 // Bytes of one sequence that a rank keeps.
 double activations_of(const Job& job, Recompute recompute, double sequence, uint32_t accumulation) {
   return peak_activations(
-      job.model,
-      activation_shape(job, recompute, sequence),
-      {double{1} * job.sizes.pipeline, double{1} * job.sizes.parts, double{1} * accumulation});
+      job.model, activation_shape(job, recompute, sequence), shape_of(job.sizes, accumulation));
 }
 
 // What more recomputation than the job's would leave of activations and make of computation, which
@@ -275,18 +299,20 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
                     ho::bytes_text(of_sequence),
                     job.named("activations")));
   }
+  note_dimensions(job, data, request);
   if (job.gpu) {
     request.reserve_bytes = Reserve{}.bytes(request.memory_bytes);
     request.assumed.push_back(fmt::format("{} of memory for the context, NCCL and fragments",
                                           ho::bytes_text(request.reserve_bytes)));
   }
-  return JobSteps{
-      batch,
-      sequence,
-      computing.flops_of_token,
-      computing.peak_flops,
-      bubble,
-      traffic_of(job.sizes, job.model, nodes, sequence, batch.micro_batch, job.recompute)};
+  ActivationShape micro_batch = activation_shape(job, job.recompute, sequence);
+  micro_batch.micro_batch = batch.micro_batch;
+  return JobSteps{batch,
+                  sequence,
+                  computing.flops_of_token,
+                  computing.peak_flops,
+                  bubble,
+                  traffic_of(job.sizes, job.model, nodes, micro_batch)};
 }
 
 }  // namespace paro

@@ -13,6 +13,20 @@ bool divides(double part, double whole) {
   return std::fmod(whole, part) == 0;
 }
 
+// Those next to a size that does not divide: "3 or 6".
+std::string near_divisors(uint64_t size, double whole) {
+  uint64_t below = std::min(size, static_cast<uint64_t>(whole));
+  while (!divides(static_cast<double>(below), whole)) {
+    --below;
+  }
+  uint64_t above = size;
+  while (static_cast<double>(above) < whole && !divides(static_cast<double>(above), whole)) {
+    ++above;
+  }
+  return static_cast<double>(above) > whole ? fmt::to_string(below)
+                                            : fmt::format("{} or {}", below, above);
+}
+
 ho::Status must_divide(std::string_view option,
                        uint64_t size,
                        double whole,
@@ -20,7 +34,12 @@ ho::Status must_divide(std::string_view option,
   if (divides(static_cast<double>(size), whole)) {
     return {};
   }
-  return ho::invalid(fmt::format("{} {}: does not divide the {} {}", option, size, whole, what));
+  return ho::invalid(fmt::format("{} {}: does not divide the {} {}, as {} would",
+                                 option,
+                                 size,
+                                 whole,
+                                 what,
+                                 near_divisors(size, whole)));
 }
 
 double most_experts(const Transformer& model) {
@@ -78,10 +97,13 @@ ho::Status check(const Parallelism& sizes,
   if (sizes.tensor < attention.kv_heads) {  // else keys and values are held more than once
     HORING_TRY(must_divide(named("tp"), sizes.tensor, attention.kv_heads, "heads of keys"));
   }
-  HORING_TRY(must_divide(named("pp") + " x its interleaved parts of",
-                         uint64_t{1} * sizes.pipeline * sizes.parts,
-                         static_cast<double>(model.layers.size()),
-                         "layers"));
+  const uint64_t parts = uint64_t{1} * sizes.pipeline * sizes.parts;
+  if (parts > model.layers.size()) {
+    return ho::invalid(fmt::format("{} x its interleaved parts of {}: are more than the {} layers",
+                                   named("pp"),
+                                   parts,
+                                   model.layers.size()));
+  }
   HORING_TRY(must_divide(named("cp"), sizes.context, sequence, "tokens of a sequence"));
   if (sizes.parts > 1 && sizes.pipeline == 1) {
     return ho::invalid(named("interleave") + " takes " + named("pp") + " beside it");
@@ -111,13 +133,17 @@ DataParallel data_parallel(const Parallelism& sizes,
   return data;
 }
 
+PipelineShape shape_of(const Parallelism& sizes, uint32_t micro_batches) {
+  return {double{1} * sizes.pipeline, double{1} * sizes.parts, double{1} * micro_batches};
+}
+
 RankModel model_of_rank(const Transformer& model, const Parallelism& sizes) {
   const auto units = units_of(model);
-  const size_t of_stage = model.layers.size() / sizes.pipeline;
   RankModel most;
   for (uint32_t stage = 0; stage < sizes.pipeline; ++stage) {
     RankModel rank;
-    for (size_t at = stage * of_stage; at < (stage + 1) * of_stage; ++at) {
+    const size_t end = (stage + size_t{1}) * model.layers.size() / sizes.pipeline;
+    for (size_t at = stage * model.layers.size() / sizes.pipeline; at < end; ++at) {
       const ModelUnit& unit = units[1 + at];
       rank.dense += (unit.parameters - unit.routed) / sizes.tensor;
       rank.routed += unit.routed / sizes.tensor / sizes.expert;
@@ -132,7 +158,7 @@ RankModel model_of_rank(const Transformer& model, const Parallelism& sizes) {
       most = rank;
     }
   }
-  most.layers = static_cast<uint32_t>(of_stage);
+  most.layers = static_cast<uint32_t>((model.layers.size() + sizes.pipeline - 1) / sizes.pipeline);
   return most;
 }
 
@@ -150,15 +176,15 @@ double bubble_share(const Parallelism& sizes, uint32_t micro_batches) {
 std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
                                          const Transformer& model,
                                          const WorldShape& world,
-                                         double sequence,
-                                         double micro_batch,
-                                         Recompute recompute) {
-  constexpr double kValue = 2;  // bytes
+                                         const ActivationShape& shape) {
+  const double value = shape.value_bytes;
   const double t = sizes.tensor;
   const double c = sizes.context;
   const double e = sizes.expert;
-  const double tokens = micro_batch * sequence / c;
-  const double layers = static_cast<double>(model.layers.size()) / sizes.pipeline;
+  const double tokens = shape.micro_batch * shape.sequence / c;
+  const double stages =
+      sizes.pipeline / longest_stage(static_cast<double>(model.layers.size()), shape_of(sizes));
+  const double layers = static_cast<double>(model.layers.size()) / stages;
   double keys = 0;    // of all layers, elements of a token
   double routed = 0;  // experts of a token in all layers
   for (const Layer& layer : model.layers) {
@@ -166,25 +192,22 @@ std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
     keys += attention.kv_heads * (attention.head_dim + attention.value_dim);
     routed += layer.experts.active;
   }
-  keys /= sizes.pipeline;
-  routed /= sizes.pipeline;
-  const double forward = recompute == Recompute::kFull ? 2 : 1;  // times
+  keys /= stages;
+  routed /= stages;
+  const double forward = shape.recompute == Recompute::kFull ? 2 : 1;  // times
   const double node = world.group_size;
   const auto level = [&](double ranks) { return ranks <= node ? Level::kIntra : Level::kInter; };
   const double all = double{1} * world.ranks();
   const std::array dimensions{
-      DimensionTraffic{"tp",
-                       kValue * 4 * (forward + 1) * tokens * model.hidden * (t - 1) / t * layers,
-                       level(t)},
-      DimensionTraffic{"cp", kValue * (forward + 2) * tokens * keys / t * (c - 1), level(t * c)},
       DimensionTraffic{
-          "ep",
-          kValue * 2 * (forward + 1) * tokens * model.hidden / t * routed * (e - 1) / e,
-          level(t * c * e)},
-      DimensionTraffic{
-          "pp",
-          sizes.pipeline > 1 ? kValue * 2 * tokens * model.hidden / t * sizes.parts : 0,
-          level(all)}};
+          "tp", value * 4 * (forward + 1) * tokens * model.hidden * (t - 1) / t * layers, level(t)},
+      DimensionTraffic{"cp", value * (forward + 2) * tokens * keys / t * (c - 1), level(t * c)},
+      DimensionTraffic{"ep",
+                       value * 2 * (forward + 1) * tokens * model.hidden / t * routed * (e - 1) / e,
+                       level(t * c * e)},
+      DimensionTraffic{"pp",
+                       sizes.pipeline > 1 ? value * 2 * tokens * model.hidden / t * sizes.parts : 0,
+                       level(all)}};
   std::vector<DimensionTraffic> used;
   std::copy_if(dimensions.begin(),
                dimensions.end(),

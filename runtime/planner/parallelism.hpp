@@ -59,6 +59,9 @@ struct RankModel {
   uint32_t layers = 1;
   [[nodiscard]] double parameters() const { return dense + routed; }
 };
+[[nodiscard]] PipelineShape shape_of(const Parallelism& sizes, uint32_t micro_batches = 1);
+
+// Layers that stages do not divide are spread evenly: this is the stage that has most.
 [[nodiscard]] RankModel model_of_rank(const Transformer& model, const Parallelism& sizes);
 
 // The ranks that hold the same routed experts: d / e, of which m_dp / e share a node.
@@ -70,7 +73,7 @@ struct RankModel {
 
 enum class Level : uint8_t { kIntra, kInter };
 
-// Of one rank and micro-batch, forward and backward, in 16 bits.
+// Of one rank and micro-batch, forward and backward.
 struct DimensionTraffic {
   std::string_view dimension;  // "tp"
   double bytes = 0;            // that the rank sends, and receives as many
@@ -82,12 +85,11 @@ struct DimensionTraffic {
 // gradients twice backward; expert parallelism sends a token to its experts and back, and both
 // again for gradients, 4 b s h k (e - 1) / e. Pipelines pass b s h both ways at each of a stage's
 // v boundaries. s is a rank's part of the sequence, and with sequence parallelism tensor-parallel
-// ranks send a t-th of it each. Full recomputation does the forward part's once more.
+// ranks send a t-th of it each. Elements have the shape's bytes. Full recomputation does the
+// forward part's once more.
 [[nodiscard]] std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
                                                        const Transformer& model,
                                                        const WorldShape& world,
-                                                       double sequence,
-                                                       double micro_batch,
-                                                       Recompute recompute);
+                                                       const ActivationShape& shape);
 
 }  // namespace paro

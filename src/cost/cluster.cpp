@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 namespace ho::cost {
@@ -11,6 +12,12 @@ namespace {
 std::string field_of(const Cluster& cluster, size_t level, std::string_view field) {
   return fmt::format("level {} ({}): {}", level, cluster[level].name, field);
 }
+
+// Beyond these a plan would have numbers that nobody can read.
+constexpr double kMinRate = 1;
+constexpr double kMinShare = 1e-6;
+constexpr double kMaxNics = 1e6;
+constexpr double kMaxSeconds = 3600;
 
 struct Quantity {
   std::string_view field;
@@ -22,9 +29,9 @@ struct Quantity {
 Status check_table(const std::string& where, const LinearTable& table) {
   double before = -1;
   for (const LinearTable::Point& point : table.points()) {
-    if (!(point.x > before) || !(point.y > 0 && point.y <= 1)) {
+    if (!(point.x > before) || !(point.y >= kMinShare && point.y <= 1)) {
       return invalid(
-          fmt::format("{} {}: {}: takes shares above 0 and at most 1, at points that ascend "
+          fmt::format("{} {}: {}: takes shares from 1e-06 to 1, at points that ascend "
                       "from 0",
                       where,
                       point.x,
@@ -40,20 +47,26 @@ Status check_level(const Cluster& cluster, size_t at) {
   const auto finite = [](double value) { return value <= 1e18; };
   const std::array quantities{
       Quantity{"size", double{1} * level.size, level.size > 0, "takes 1 unit or more"},
-      Quantity{"rate", level.rate, level.rate > 0, "takes bytes per second above 0"},
-      Quantity{"nics", level.nics, level.nics > 0 && finite(level.nics), "takes a number above 0"},
+      Quantity{"rate",
+               level.rate,
+               level.rate >= kMinRate && (finite(level.rate) || std::isinf(level.rate)),
+               "takes bytes per second from 1 to 1e18"},
+      Quantity{"nics",
+               level.nics,
+               level.nics >= kMinShare && level.nics <= kMaxNics,
+               "takes a number from 1e-06 to 1000000"},
       Quantity{"oversubscription",
                level.oversubscription,
-               level.oversubscription >= 1 && finite(level.oversubscription),
-               "takes 1, all NICs at their full rate, or more"},
+               level.oversubscription >= 1 && level.oversubscription <= 1 / kMinShare,
+               "takes 1, all NICs at their full rate, or more, up to 1000000"},
       Quantity{"latency",
                level.latency_s,
-               level.latency_s >= 0 && finite(level.latency_s),
-               "takes seconds from 0"},
+               level.latency_s >= 0 && level.latency_s <= kMaxSeconds,
+               "takes seconds from 0 to 3600"},
       Quantity{"start",
                level.start_s,
-               level.start_s >= 0 && finite(level.start_s),
-               "takes seconds from 0"},
+               level.start_s >= 0 && level.start_s <= kMaxSeconds,
+               "takes seconds from 0 to 3600"},
   };
   for (const Quantity& quantity : quantities) {
     if (!quantity.possible) {

@@ -176,6 +176,12 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
     peak = fmt::format("{}'s {}", instance.name, to_string(instance.network));
   }
   if (texts.network) {
+    if (texts.inter && texts.nics) {
+      return ho::invalid(fmt::format("{} beside {} and {}, which say the same: leave it out",
+                                     texts.named("network"),
+                                     texts.named("inter"),
+                                     texts.named("nics")));
+    }
     HORING_TRY(set_network(texts, machine));
     peak.clear();
   }
@@ -184,6 +190,10 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
     machine.intra_bytes_per_s = gpu->link_gbytes * 1e9;
   }
   ClusterFacts all = merged(facts, machine);
+  if (texts.network) {  // it counts before a file
+    all.inter_bytes_per_s = texts.inter ? facts.inter_bytes_per_s : machine.inter_bytes_per_s;
+    all.nics = texts.nics ? facts.nics : machine.nics;
+  }
   constexpr uint32_t kUsualRanks = 8;
   if (gpu && !all.ranks_per_node) {
     all.ranks_per_node = kUsualRanks;
@@ -199,7 +209,7 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
   }
   if (!peak.empty() && !facts.inter_bytes_per_s && all.nodes.value_or(1) > 1) {
     assumed.push_back(fmt::format("{} NICs of {:.4g} Gbit/s a node, the peak of {}: give {}",
-                                  *machine.nics,
+                                  *all.nics,
                                   *machine.inter_bytes_per_s * 8 / 1e9,
                                   peak,
                                   texts.named("network")));

@@ -24,10 +24,15 @@ std::string value_text(const nlohmann::json& value) {
 Result<nlohmann::json> parse_object(std::string_view text,
                                     std::string_view name,
                                     std::string_view keys) {
+  if (text.size() > kMaxJsonBytes) {
+    return invalid(fmt::format("{}: {} bytes; takes at most {}", name, text.size(), kMaxJsonBytes));
+  }
   using Event = nlohmann::json::parse_event_t;
   std::vector<std::set<std::string>> seen;  // of the objects around
   std::optional<nlohmann::json> twice;
-  const auto watch = [&](int /*depth*/, Event event, const nlohmann::json& parsed) {
+  bool too_deep = false;
+  const auto watch = [&](int depth, Event event, const nlohmann::json& parsed) {
+    too_deep = too_deep || depth > kMaxJsonDepth;
     if (event == Event::object_start) {
       seen.emplace_back();
     } else if (event == Event::object_end) {
@@ -45,6 +50,13 @@ Result<nlohmann::json> parse_object(std::string_view text,
   } catch (const nlohmann::json::exception&) {
     // A number beyond what a double holds is JSON, but none that could be kept.
     return invalid(fmt::format("{}: has a number that is too large; takes {}", name, keys));
+  }
+  if (too_deep) {
+    return invalid(fmt::format(
+        "{}: lists or objects in one another more than {} deep; takes one JSON object with {}",
+        name,
+        kMaxJsonDepth,
+        keys));
   }
   if (!json.is_object()) {
     return invalid(fmt::format("{}: takes one JSON object with {}", name, keys));

@@ -9,8 +9,13 @@
 
 namespace ho {
 
+inline constexpr size_t kMaxJsonBytes = size_t{256} << 10U;
+inline constexpr int kMaxJsonDepth = 32;
+
 // An object whose keys differ, and so do those of objects in it. Of equal keys the library would
-// keep the last one. `name` stands for the source in errors, `keys` lists what may be in it.
+// keep the last one. Text beyond kMaxJsonBytes or kMaxJsonDepth is refused: what is deep is copied
+// by recursion, what is long is watched in quadratic time. `name` stands for the source in errors,
+// `keys` lists what may be in it.
 [[nodiscard]] Result<nlohmann::json> parse_object(std::string_view text,
                                                   std::string_view name,
                                                   std::string_view keys);

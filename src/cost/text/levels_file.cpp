@@ -75,6 +75,9 @@ Status take(const std::string& what, std::string_view key, const Json& value, Le
     HORING_ASSIGN(level.size, whole_of(what, value));
   } else if (key == "rate") {
     HORING_ASSIGN(level.rate, quantity_of(what, value, parse_rate, "450GB"));
+    if (std::isinf(level.rate)) {
+      return invalid(fmt::format("{} {}: is beyond any link", what, value_text(value)));
+    }
   } else if (key == "latency") {
     HORING_ASSIGN(level.latency_s, quantity_of(what, value, parse_time, "2us"));
   } else if (key == "start") {

@@ -73,6 +73,16 @@ TEST_CASE("a rank holds its stage's part") {
   CHECK(gpt.dense > 50257.0 * 768);
 }
 
+TEST_CASE("layers that stages do not divide are spread evenly, and the longest stage counts") {
+  const Transformer llama = *known_model("llama-3.1-405b");  // 126 layers
+  CHECK(check({.tensor = 8, .pipeline = 16}, llama, kSixteenNodes, 8192).ok());
+  const RankModel stage = model_of_rank(llama, {.tensor = 8, .pipeline = 16});
+  CHECK(stage.layers == 8);
+  CHECK(stage.parameters() > model_of_rank(llama, {.tensor = 8, .pipeline = 18}).parameters());
+  CHECK(longest_stage(126, shape_of({.pipeline = 16})) == Approx(128.0 / 126));
+  CHECK(longest_stage(126, shape_of({.pipeline = 9, .parts = 2})) == 1);
+}
+
 TEST_CASE("bubbles of 1F1B and interleaved pipelines") {
   CHECK(bubble_share({}, 8) == 0);
   CHECK(bubble_share({.pipeline = 8}, 64) == Approx(7.0 / 64));
@@ -82,7 +92,9 @@ TEST_CASE("bubbles of 1F1B and interleaved pipelines") {
 TEST_CASE("bytes of each dimension and where they go, by hand") {
   const Transformer mixtral = *known_model("mixtral-8x7b");
   const Parallelism sizes{.tensor = 2, .pipeline = 4, .context = 2, .expert = 4, .parts = 2};
-  const auto traffic = traffic_of(sizes, mixtral, kSixteenNodes, 4096, 1, Recompute::kNone);
+  ActivationShape shape;
+  shape.sequence = 4096;
+  const auto traffic = traffic_of(sizes, mixtral, kSixteenNodes, shape);
   REQUIRE(traffic.size() == 4);
   const double tokens = 2048;  // of a rank
   const double layers = 8;     // of a stage
@@ -98,9 +110,12 @@ TEST_CASE("bytes of each dimension and where they go, by hand") {
   CHECK(traffic[3].dimension == "pp");
   CHECK(traffic[3].bytes == 2 * 2 * tokens * 4096 / 2 * 2);
   CHECK(traffic[3].level == Level::kInter);
-  const auto again = traffic_of(sizes, mixtral, kSixteenNodes, 4096, 1, Recompute::kFull);
+  shape.recompute = Recompute::kFull;
+  const auto again = traffic_of(sizes, mixtral, kSixteenNodes, shape);
   CHECK(again[0].bytes == 1.5 * traffic[0].bytes);
-  CHECK(traffic_of({}, mixtral, kSixteenNodes, 4096, 1, Recompute::kNone).empty());
+  CHECK(traffic_of({}, mixtral, kSixteenNodes, shape).empty());
+  shape.value_bytes = 4;
+  CHECK(traffic_of(sizes, mixtral, kSixteenNodes, shape)[0].bytes == 2 * again[0].bytes);
 }
 
 TEST_CASE("sizes that cannot be are named") {
@@ -110,16 +125,17 @@ TEST_CASE("sizes that cannot be are named") {
   CHECK(problem({.tensor = 16}, "llama-3-8b").find("--tp 16: is more than the 8 ranks of a node") ==
         0);
   CHECK(problem({.tensor = 3}, "llama-3-8b").find("--tp 3 --cp 1: 3 ranks side by side") == 0);
-  CHECK(problem({.tensor = 8}, "gpt2") == "--tp 8: does not divide the 12 heads");
+  CHECK(problem({.tensor = 8}, "gpt2") == "--tp 8: does not divide the 12 heads, as 6 or 12 would");
   CHECK(problem({.pipeline = 3}, "llama-3-8b") ==
-        "--tp x --pp x --cp of 3: does not divide the 128 ranks");
+        "--tp x --pp x --cp of 3: does not divide the 128 ranks, as 2 or 4 would");
   CHECK(problem({.pipeline = 64}, "llama-3-8b") ==
-        "--pp x its interleaved parts of 64: does not divide the 32 layers");
+        "--pp x its interleaved parts of 64: are more than the 32 layers");
   CHECK(problem({.parts = 2}, "llama-3-8b") == "--interleave takes --pp beside it");
   CHECK(problem({.expert = 8}, "llama-3-8b").find("--ep 8: the model has no routed experts") == 0);
-  CHECK(problem({.expert = 16}, "mixtral-8x7b") == "--ep 16: does not divide the 8 routed experts");
+  CHECK(problem({.expert = 16}, "mixtral-8x7b") ==
+        "--ep 16: does not divide the 8 routed experts, as 8 would");
   CHECK(problem({.pipeline = 32, .expert = 8}, "mixtral-8x7b") ==
-        "--ep 8: does not divide the 4 ranks of data parallelism");
+        "--ep 8: does not divide the 4 ranks of data parallelism, as 4 would");
 }
 
 }  // namespace paro

@@ -55,21 +55,28 @@ TEST_CASE("levels that cannot be are refused in one line") {
     return fault(cluster);
   };
   CHECK(with([](Level& pod) { pod.rate = 0; }) ==
-        "level 1 (pod): rate 0: takes bytes per second above 0");
+        "level 1 (pod): rate 0: takes bytes per second from 1 to 1e18");
   CHECK(with([&](Level& pod) { pod.rate = nan; }) ==
-        "level 1 (pod): rate nan: takes bytes per second above 0");
+        "level 1 (pod): rate nan: takes bytes per second from 1 to 1e18");
   CHECK(with([](Level& pod) { pod.size = 0; }) == "level 1 (pod): size 0: takes 1 unit or more");
-  CHECK(with([](Level& pod) { pod.nics = 0; }) == "level 1 (pod): nics 0: takes a number above 0");
+  CHECK(with([](Level& pod) { pod.rate = 1e300; }) ==
+        "level 1 (pod): rate 1e+300: takes bytes per second from 1 to 1e18");
+  CHECK_FALSE(with([](Level& pod) { pod.nics = 1e-9; }).empty());
+  CHECK_FALSE(with([](Level& pod) { pod.latency_s = 1e6; }).empty());
+  CHECK_FALSE(with([](Level& pod) { pod.share_of_bytes = LinearTable({{1, 1e-300}}); }).empty());
+  CHECK(with([](Level& pod) { pod.nics = 0; }) ==
+        "level 1 (pod): nics 0: takes a number from 1e-06 to 1000000");
   CHECK(with([](Level& pod) { pod.oversubscription = 0.5; }) ==
-        "level 1 (pod): oversubscription 0.5: takes 1, all NICs at their full rate, or more");
+        "level 1 (pod): oversubscription 0.5: takes 1, all NICs at their full rate, or more, up to "
+        "1000000");
   CHECK(with([](Level& pod) { pod.latency_s = -1; }) ==
-        "level 1 (pod): latency -1: takes seconds from 0");
+        "level 1 (pod): latency -1: takes seconds from 0 to 3600");
   CHECK(with([](Level& pod) { pod.size = 1U << 22U; }) ==
         "level 1 (pod): size 4194304: with the levels below more than 16777216 ranks; takes less");
   CHECK(with([](Level& pod) {
           pod.share_of_bytes = LinearTable({{2, 1}, {1, 1}});
         }) ==
-        "level 1 (pod): share of the rate at bytes 1: 1: takes shares above 0 and at most 1, at "
+        "level 1 (pod): share of the rate at bytes 1: 1: takes shares from 1e-06 to 1, at "
         "points that ascend from 0");
   CHECK_FALSE(with([](Level& pod) { pod.share_of_units = LinearTable({{2, 0}}); }).empty());
 }

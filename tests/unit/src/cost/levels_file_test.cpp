@@ -7,6 +7,7 @@
 
 #include "catch.hpp"
 #include "cost/networks.hpp"
+#include "cost/text/json_object.hpp"
 #include "has.hpp"
 
 namespace ho::cost {
@@ -19,6 +20,19 @@ constexpr const char* kPods = R"({
      "share_of_units": [[16, 1], [64, 0.5]]},
     {"name": "site", "size": 4, "rate": "400Gbit", "nics": 128, "oversubscription": 7}],
   "memory": "80GB"})";
+
+TEST_CASE("a file that is deep or long is refused, however deep") {
+  for (const size_t depth : {size_t{33}, size_t{1000}, kMaxJsonBytes / 3}) {
+    const std::string list = std::string(depth, '[') + std::string(depth, ']');
+    for (const std::string& text :
+         {R"({"levels": )" + list + "}", R"({"levels": [{"size": )" + list + "}]}"}) {
+      CHECK(has(parse_levels(text, "c.json").status().message(),
+                "c.json: lists or objects in one another more than 32 deep"));
+    }
+  }
+  const std::string spaces(kMaxJsonBytes, ' ');
+  CHECK(has(parse_levels("{" + spaces + "}", "c.json").status().message(), "takes at most 262144"));
+}
 
 TEST_CASE("a file of levels is read, and networks fill in what it leaves out") {
   const auto file = parse_levels(kPods, "c.json");

@@ -143,6 +143,30 @@ TEST_CASE("ranks that share a replica of the model share its tokens") {
   CHECK(*shared.mfu(shared.request.compute_s) > 0.3);
 }
 
+TEST_CASE("a network that is given counts before an instance's and a file's, numbers before it") {
+  PlanTexts texts = plan_by_names();
+  texts.network = "4x100Gbit";
+  texts.nics = "2";
+  CHECK(understood(texts).request.links.nics_per_group == 2);
+  CHECK(understood(texts).request.links.inter_bytes_per_s == 12.5e9);
+  texts.inter = "50Gbit";
+  CHECK(understand(texts).status().message() ==
+        "--network beside --inter and --nics, which say the same: leave it out");
+}
+
+TEST_CASE("a time of computation takes no MFU, and activations have the width of their type") {
+  PlanTexts texts = plan_by_names();
+  const double bf16 = understood(texts).request.activations_of_sequence;
+  texts.compute_time = "4s";
+  for (const std::string& assumed : understood(texts).request.assumed) {
+    CHECK(assumed.find("MFU") == std::string::npos);
+  }
+  texts.precision = "fp32";
+  const double fp32 = understood(texts).request.activations_of_sequence;
+  CHECK(fp32 > 1.8 * bf16);
+  CHECK(fp32 < 2 * bf16);
+}
+
 TEST_CASE("units are the embedding, the layers and the head") {
   const PlannerRequest request = understood(plan_by_names()).request;
   const double matrix = 128256.0 * 4096;

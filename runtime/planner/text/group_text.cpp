@@ -86,8 +86,8 @@ std::string sizes_text(const Report& report) {
     --outermost;
   }
   std::string text = fmt::format(
-      "\nGroups, each size with its best strategy; over {}: what each {} "
-      "sends to others in a step.\n",
+      "\nGroups, each size with its best strategy, in one order with all others (half: the step on "
+      "links between nodes half as good); over {}: what each {} sends to others in a step.\n",
       levels[outermost].name,
       unit_name(levels, outermost));
   for (size_t at = 0; at < plans.size(); ++at) {
@@ -95,9 +95,10 @@ std::string sizes_text(const Report& report) {
     const StrategyFigures* const best = plan.recommendation.recommended();
     text += fmt::format("{}  ", at == report.sizes.chosen ? "*" : " ");
     text += best == nullptr ? std::string("nothing fits")
-                            : fmt::format("{}  step {:>8}  need {:>8}  over {} {:>8}",
+                            : fmt::format("{}  step {:>8} (half {:>8})  need {:>8}  over {} {:>8}",
                                           letters(best->strategy),
                                           ho::seconds_text(best->time.step_s),
+                                          ho::seconds_text(best->time.half_links_s),
                                           ho::bytes_text(best->memory.total()),
                                           levels[outermost].name,
                                           ho::bytes_text(spine_bytes(*best, plan.request)));

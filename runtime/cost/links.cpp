@@ -109,11 +109,13 @@ double CollectiveSeconds::intra(ho::Collective collective, double bytes) const {
 }
 
 double CollectiveSeconds::inter(ho::Collective collective, double bytes) const {
-  return links_.inter_call_s + fastest(&Protocol::rail, call(collective, bytes));
+  return links_.inter_call_s +
+         fastest(&Protocol::rail, call(collective, bytes * links_.between_factor));
 }
 
 double CollectiveSeconds::world(ho::Collective collective, double bytes) const {
-  return links_.world_call_s + fastest(&Protocol::all, call(collective, bytes));
+  return links_.world_call_s +
+         fastest(&Protocol::all, call(collective, bytes * links_.between_factor));
 }
 
 bool CollectiveSeconds::world_waits_inside() const {
@@ -123,6 +125,7 @@ bool CollectiveSeconds::world_waits_inside() const {
 
 RankBytes::RankBytes(const WorldShape& world, const Links& links, Over over)
     : algorithm_(links.world),
+      between_factor_(links.between_factor),
       cluster_(levels_of(world, links)),
       over_(over),
       group_(inside_groups(cluster_, world.group_size).value()),
@@ -141,7 +144,7 @@ double RankBytes::sent(const ho::cost::Members& members,
     sent += work.levels.at(at).bytes / members_of_unit;
     members_of_unit *= members.at(at);
   }
-  return sent;
+  return sent * between_factor_;
 }
 
 double RankBytes::intra(ho::Collective collective, double bytes) const {

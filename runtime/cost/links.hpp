@@ -35,6 +35,9 @@ struct Links {
   // Of each step.
   double intra_latency_s = 0;
   double inter_latency_s = 0;
+  // Between groups, bytes for each of a call's: more than 1 where the ranks of a group have
+  // different parts and send for themselves, as routed experts' sets do.
+  double between_factor = 1;
   // In place of the rates, NICs, latencies and calls above. The ranks of the innermost one are what
   // HO-Ring has as a group; the planner's groups may be of any size that tiles them.
   ho::cost::Cluster levels = {};
@@ -98,6 +101,7 @@ class RankBytes {
                             double bytes) const;
 
   WorldAlgorithm algorithm_;
+  double between_factor_;
   ho::cost::Cluster cluster_;
   Over over_;
   ho::cost::Members group_;

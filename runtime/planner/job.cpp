@@ -192,8 +192,8 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
   return Batch{1, sequences};
 }
 
-// What of dimensions beside data parallelism is not as it would be.
-void note_dimensions(const Job& job, const DataParallel& data, PlannerRequest& request) {
+// Where layers do not fill the stages.
+void note_stages(const Job& job, PlannerRequest& request) {
   const auto layers = static_cast<double>(job.model.layers.size());
   const double longer = longest_stage(layers, shape_of(job.sizes));
   if (longer > 1) {
@@ -203,14 +203,6 @@ void note_dimensions(const Job& job, const DataParallel& data, PlannerRequest& r
                     layers,
                     job.sizes.pipeline * job.sizes.parts,
                     (longer - 1) * 100));
-  }
-  const uint32_t sets = std::min(job.sizes.expert, data.world.group_size);
-  if (sets > 1 && data.world.group_count > 1) {
-    request.assumed.push_back(fmt::format(
-        "gathers and sums of routed experts as of one set of ranks in a node, which has "
-        "{}: between nodes theirs take up to {} times as long",
-        sets,
-        sets));
   }
 }
 
@@ -276,6 +268,8 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   const DataParallel data = data_parallel(job.sizes, nodes, request.links.nics_per_group);
   request.world = data.world;
   request.links.nics_per_group = data.nics_per_group;
+  request.links.between_factor =
+      between_factor(model_of_rank(job.model, job.sizes), data.world, job.sizes.expert);
   HORING_ASSIGN(const Batch batch, batch_of(job, data.ranks(), request));
   request.micro_batches = batch.accumulation;
   const double bubble = bubble_share(job.sizes, batch.accumulation);
@@ -299,7 +293,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
                     ho::bytes_text(of_sequence),
                     job.named("activations")));
   }
-  note_dimensions(job, data, request);
+  note_stages(job, request);
   if (job.gpu) {
     request.reserve_bytes = Reserve{}.bytes(request.memory_bytes);
     request.assumed.push_back(fmt::format("{} of memory for the context, NCCL and fragments",

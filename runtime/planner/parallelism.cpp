@@ -169,6 +169,17 @@ WorldShape expert_world(const WorldShape& data, uint32_t expert) {
   return {data.ranks() / expert, 1};
 }
 
+double between_factor(const RankModel& model, const WorldShape& data, uint32_t expert) {
+  const auto sent = [](double groups) { return (groups - 1) / groups; };
+  if (data.group_count == 1 || model.parameters() == 0) {
+    return 1;
+  }
+  const double sets = std::min(expert, data.group_size);  // of a node
+  const double nodes = expert_world(data, expert).group_count;
+  const double routed = model.routed / model.parameters();
+  return 1 - routed + routed * sets * sent(nodes) / sent(data.group_count);
+}
+
 double bubble_share(const Parallelism& sizes, uint32_t micro_batches) {
   return (double{1} * sizes.pipeline - 1) / (double{1} * sizes.parts * micro_batches);
 }

@@ -67,6 +67,12 @@ struct RankModel {
 // The ranks that hold the same routed experts: d / e, of which m_dp / e share a node.
 [[nodiscard]] WorldShape expert_world(const WorldShape& data, uint32_t expert);
 
+// What collectives between nodes move for each byte of a rank's model: a node's sets of routed
+// experts send for themselves, each among fewer nodes where it has fewer ranks.
+[[nodiscard]] double between_factor(const RankModel& model,
+                                    const WorldShape& data,
+                                    uint32_t expert);
+
 // The bubble as a share of the time that a full pipeline computes: (p - 1) / m with 1F1B,
 // interleaved (p - 1) / (v m), of m micro-batches.
 [[nodiscard]] double bubble_share(const Parallelism& sizes, uint32_t micro_batches);

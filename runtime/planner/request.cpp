@@ -73,6 +73,7 @@ ho::Status check(const PlannerRequest& request) {
       Quantity{"seconds of a call inside a group", links.intra_call_s, 0, kMaxSeconds},
       Quantity{"seconds of a call between groups", links.inter_call_s, 0, kMaxSeconds},
       Quantity{"seconds of a call over all ranks", links.world_call_s, 0, kMaxSeconds},
+      Quantity{"bytes between groups for each of a call's", links.between_factor, 0, kMaxRanks},
       Quantity{"NICs of a group", links.nics_per_group, least_inter * 1e-3, kMaxRanks},
       Quantity{"bytes of memory", request.memory_bytes, 0, kMaxBytes},
       Quantity{"bytes of activations", request.activation_bytes, 0, kMaxBytes},

@@ -54,6 +54,20 @@ TEST_CASE("routed experts are held by ranks of their own group") {
   CHECK(expert_world({16, 8}, 128).ranks() == 1);
 }
 
+TEST_CASE("sets of routed experts send for themselves between nodes") {
+  const Transformer mixtral = *known_model("mixtral-8x7b");
+  const WorldShape data{16, 8};
+  const auto bytes = [&](uint32_t expert) {
+    const RankModel rank = model_of_rank(mixtral, {.expert = expert});
+    return rank.parameters() * between_factor(rank, data, expert);
+  };
+  CHECK(between_factor(model_of_rank(mixtral, {}), data, 1) == 1);
+  CHECK(bytes(8) == Approx(bytes(1)));                               // eight sets of an eighth
+  CHECK(between_factor({.dense = 0, .routed = 1}, data, 128) == 0);  // nobody has the same
+  CHECK(between_factor({.dense = 0, .routed = 1}, data, 32) == Approx(8 * 0.75 / (15.0 / 16)));
+  CHECK(between_factor({.dense = 1, .routed = 1}, {1, 8}, 8) == 1);
+}
+
 TEST_CASE("a rank holds its stage's part") {
   const Transformer llama = *known_model("llama-3-8b");
   const double all = 8030261248;

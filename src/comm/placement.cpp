@@ -91,6 +91,7 @@ std::vector<GlobalRank> Placement::ranks_on_host_of(GlobalRank rank) const {
 
 Result<Placement> Placement::part(const std::vector<GlobalRank>& members) const {
   std::vector<std::string> labels;
+  labels.reserve(members.size());
   for (const GlobalRank rank : members) {
     labels.push_back(std::to_string(map.group_of(rank).value()));
   }

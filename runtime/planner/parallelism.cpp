@@ -19,12 +19,19 @@ std::string near_divisors(uint64_t size, double whole) {
   while (!divides(static_cast<double>(below), whole)) {
     --below;
   }
-  uint64_t above = size;
-  while (static_cast<double>(above) < whole && !divides(static_cast<double>(above), whole)) {
-    ++above;
+  // The next one above is what a divisor up to the root leaves, or such a divisor itself.
+  auto above = static_cast<uint64_t>(whole);
+  for (uint64_t small = 1; static_cast<double>(small) * static_cast<double>(small) <= whole;
+       ++small) {
+    if (!divides(static_cast<double>(small), whole)) {
+      continue;
+    }
+    for (const uint64_t divisor : {small, static_cast<uint64_t>(whole) / small}) {
+      above = divisor > size ? std::min(above, divisor) : above;
+    }
   }
-  return static_cast<double>(above) > whole ? fmt::to_string(below)
-                                            : fmt::format("{} or {}", below, above);
+  return static_cast<double>(size) > whole ? fmt::to_string(below)
+                                           : fmt::format("{} or {}", below, above);
 }
 
 ho::Status must_divide(std::string_view option,

@@ -139,6 +139,10 @@ TEST_CASE("sizes that cannot be are named") {
   CHECK(problem({.tensor = 16}, "llama-3-8b").find("--tp 16: is more than the 8 ranks of a node") ==
         0);
   CHECK(problem({.tensor = 3}, "llama-3-8b").find("--tp 3 --cp 1: 3 ranks side by side") == 0);
+  const auto of_tokens =
+      check({.context = 2}, *known_model("llama-3-8b"), kSixteenNodes, 4294967291);
+  CHECK(of_tokens.message() ==  // a prime, at once
+        "--cp 2: does not divide the 4294967291 tokens of a sequence, as 1 or 4294967291 would");
   CHECK(problem({.tensor = 8}, "gpt2") == "--tp 8: does not divide the 12 heads, as 6 or 12 would");
   CHECK(problem({.pipeline = 3}, "llama-3-8b") ==
         "--tp x --pp x --cp of 3: does not divide the 128 ranks, as 2 or 4 would");

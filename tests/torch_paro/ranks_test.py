@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import unittest
 from collections.abc import Callable
@@ -93,6 +94,27 @@ class WrongOnOneRank(unittest.TestCase):
             for name, parts in expected.items():
                 for part in parts:
                     self.assertIn(part, found[name], f"{name} on rank {rank}")
+
+    def test_a_node_s_number_of_ranks_that_one_rank_has_wrong(self) -> None:
+        def run() -> dict[str, str]:
+            def shard(local: str) -> Any:
+                os.environ["LOCAL_WORLD_SIZE"] = local if dist.get_rank() == 3 else "2"
+                return paro.torch.fully_shard(Model(), strategy="IIG")
+
+            calls = [(local, lambda local=local: shard(local)) for local in ("3", "0", "two", "4")]
+            found = raised_by(calls)
+            shard("2")  # all of them are together still
+            return found
+
+        self.assert_all_reported(
+            run,
+            {
+                "3": ("groups of 3 ranks do not divide the 4 ranks",),
+                "0": ("groups of 0 ranks do not divide",),
+                "two": ("'two'",),
+                "4": ("ranks have different values of group size: 2 on ranks 0, 1, 2; 4 on rank 3",),
+            },
+        )
 
     def test_arguments_of_fully_shard_that_one_rank_has_wrong(self) -> None:
         def run() -> dict[str, str]:

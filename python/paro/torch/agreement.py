@@ -15,6 +15,8 @@ T = TypeVar("T")
 _OF_ARGUMENTS = (
     AssertionError, AttributeError, LookupError, NotImplementedError, OverflowError, TypeError, ValueError
 )  # fmt: skip
+# An attribute of an exception that the other ranks have: reported again, it would find nobody.
+_REPORTED = "_paro_reported"
 
 
 class MismatchError(ValueError):
@@ -74,7 +76,7 @@ def require_same(
     """
     gathered = gathered_by_rank({"call": call, "error": error and str(error), **fields}, mesh)
     if error is not None:
-        error._paro_reported = True  # type: ignore[attr-defined]
+        setattr(error, _REPORTED, True)
         raise error
     failed: dict[str, list[int]] = {}
     for rank, theirs in gathered.items():
@@ -111,7 +113,7 @@ def checked_together(call: str, mesh: DeviceMesh | None = None) -> Iterator[dict
     try:
         yield fields
     except _OF_ARGUMENTS as error:
-        if not (isinstance(error, MismatchError) or hasattr(error, "_paro_told")):
+        if not (isinstance(error, MismatchError) or hasattr(error, _REPORTED)):
             require_same(fields, call, mesh, error)
         raise
     require_same(fields, call, mesh)

@@ -535,7 +535,10 @@ ho_status left_by_node_mate(const ProcessJob::Rank& rank, End end, const SharedC
   }
   ho_status status = HO_OK;
   if (self < 2) {
-    (void)entered.wait_for(1);
+    if (self == 1) {
+      entered.add();  // rank 0's end would find it in the split else
+    }
+    (void)entered.wait_for(2);
     if (self == 0) {
       ::raise(SIGKILL);
     }

@@ -242,10 +242,10 @@ std::string levels_text(const LevelsFile& file) {
 
 std::vector<ComparedField> compared_fields(const Cluster& levels) {
   std::vector<ComparedField> fields;
-  const auto add = [&](std::string_view name, auto text_of) {
+  const auto add = [&](std::string_view name, auto of_level) {
     std::string value;
     for (const Level& level : levels) {
-      value += (value.empty() ? "" : ", ") + text_of(level);
+      value += (value.empty() ? "" : ", ") + of_level(level);
     }
     if (value.size() > kMaxComparedBytes) {
       value = fmt::format("of digest {:016x}", Hash().add(value).value());

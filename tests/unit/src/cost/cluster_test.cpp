@@ -109,10 +109,10 @@ TEST_CASE("the sizes of groups that tile the levels") {
   CHECK(group_sizes({level("rank", 1, 1)}).empty());
 }
 
-TEST_CASE("ranks at any places are members where all units have as many of them") {
+TEST_CASE("ranks at any positions are members where all units have as many of them") {
   const Cluster cluster{level("node", 2, 1), level("pod", 3, 1), level("site", 2, 1)};
-  const auto found = [&](const std::vector<uint64_t>& places) {
-    const auto members = members_at(cluster, places);
+  const auto found = [&](const std::vector<uint64_t>& positions) {
+    const auto members = members_at(cluster, positions);
     return members ? sizes(*members) : "none";
   };
   CHECK(found({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) == "2 3 2");

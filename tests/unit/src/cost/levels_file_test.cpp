@@ -56,7 +56,7 @@ TEST_CASE("a file of levels is read, and networks fill in what it leaves out") {
 
 TEST_CASE("each field that decisions go by is in the texts that are compared") {
   const Cluster usual = parse_levels(kPods, "c.json")->levels;
-  const auto text_of = [](const Cluster& levels) {
+  const auto compared_text = [](const Cluster& levels) {
     std::string text;
     for (const ComparedField& field : compared_fields(levels)) {
       text += field.name + "=" + field.value + "\n";
@@ -65,13 +65,13 @@ TEST_CASE("each field that decisions go by is in the texts that are compared") {
     return text;
   };
   CHECK(
-      text_of(usual).starts_with("sizes=8, 16, 4\nrates=450GB, 50GB, 50GB\nnics=1, 8, 128\n"
-                                 "latencies=2us, 0us, 0us\nstarts=8.4us, 9us, 0us\n"
-                                 "oversubscriptions=1, 1, 7\n"));
+      compared_text(usual).starts_with("sizes=8, 16, 4\nrates=450GB, 50GB, 50GB\nnics=1, 8, 128\n"
+                                       "latencies=2us, 0us, 0us\nstarts=8.4us, 9us, 0us\n"
+                                       "oversubscriptions=1, 1, 7\n"));
   const auto differs = [&](auto change) {
     Cluster levels = usual;
     change(levels[1]);
-    return text_of(levels) != text_of(usual);
+    return compared_text(levels) != compared_text(usual);
   };
   CHECK(differs([](Level& level) { level.size = 15; }));
   CHECK(differs([](Level& level) { level.rate *= 1 + 1e-15; }));

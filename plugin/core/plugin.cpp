@@ -91,16 +91,16 @@ std::string description(const DeviceProperties& device) {
   return text + ")";
 }
 
-const char* compared_text(bool network_is_ours, bool compared, bool has_tuning_file) {
+const char* compared_text(bool network_is_ours, bool compared, bool has_files) {
   if (!network_is_ours) {
     return "; its network is not in use, so only the tuning file counts, and nothing "
            "compares it: NCCL hangs where a rank has another file or no tuner of ours";
   }
-  return compared || !has_tuning_file
+  return compared || !has_files
              ? ""
              : "; this rank is on no rail of that communicator, so nothing compares its tuning "
-               "file "
-               "(HORING_TUNING_FILE): NCCL hangs where another rank has another one, or none";
+               "file (HORING_TUNING_FILE) and its levels (HORING_LEVELS_FILE): NCCL hangs where "
+               "another rank has another one, or none";
 }
 
 }  // namespace
@@ -228,21 +228,21 @@ Result<std::unique_ptr<Tuner>> Plugin::make_tuner(const std::string& interface,
                  : "ranks beside this rail cannot know it, so a tuning file still counts; "
                    "where it is not the same on all ranks, NCCL hangs");
     // A file that cannot be used stops this rank in any case: tuner_for() returns the reason.
-    if (all_are_heads && basis.can_follow_tuning_file()) {
+    if (all_are_heads && basis.can_follow_files()) {
       basis = TunerBasis::silent();
     }
   }
   // Only a rail's members compare their files. NCCL before 2.28 does not pass whose tuner this is.
   const bool compared = !comm_id || shape.nodes == 1 || !ours ||
                         coll_net_->is_connected(*comm_id) || coll_net_->members_differ(*comm_id);
-  const bool has_file = basis.has_tuning_file();
+  const bool has_files = basis.has_files();
   auto tuner = basis.tuner_for(shape);
   if (tuner.ok()) {
     log_info("horing plugin: loaded by NCCL as {} for {} ranks on {} nodes{}",
              interface,
              shape.ranks,
              shape.nodes,
-             compared_text(ours, compared, has_file));
+             compared_text(ours, compared, has_files));
   } else {
     log_warn("horing plugin: no tuner: {}", tuner.status().message());
   }

@@ -133,7 +133,8 @@ Result<std::shared_ptr<Operation>> Communicator::start_counted(const CollectiveC
   }
 
   const CollectiveCall rows = rows_call(data.rows, requested.options);
-  const SelectionRules by_size{std::nullopt, settings_.rules.direct_max_bytes};
+  SelectionRules by_size = settings_.rules;
+  by_size.forced.reset();
   HORING_ASSIGN(const Algorithm algorithm, select_algorithm(by_size, shape_.selection_input(rows)));
   HORING_ASSIGN(
       auto schedule,

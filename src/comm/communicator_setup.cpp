@@ -26,6 +26,15 @@ std::vector<GlobalRank> all_ranks(uint32_t world_size) {
   return ranks;
 }
 
+// What `auto` goes by is the communicator's own, not that of the one it was split from.
+CommunicatorSettings with_levels(CommunicatorSettings settings, const Placement& placement) {
+  BindingLimits limits = settings.limits;
+  limits.device = placement.device;
+  settings.rules.levels =
+      placement.levels ? modelled_levels(*placement.levels, limits) : std::nullopt;
+  return settings;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorConfig& config) {
@@ -105,7 +114,7 @@ Communicator::Communicator(std::shared_ptr<JobControl> control,
                            GlobalRank self,
                            std::shared_ptr<device::Device> device)
     : control_(std::move(control)),
-      settings_(std::move(settings)),
+      settings_(with_levels(std::move(settings), placement)),
       placement_(std::move(placement)),
       identity_(std::move(identity)),
       self_(self),

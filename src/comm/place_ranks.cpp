@@ -22,7 +22,8 @@ Result<RankInfo> own_info(const Topology& topology,
                           const std::optional<std::string>& host_id,
                           const std::optional<uint32_t>& local_rank,
                           const device::DeviceFacts* device,
-                          const std::optional<GroupFile>& group_file) {
+                          const std::optional<GroupFile>& group_file,
+                          const std::optional<NamedLevels>& levels) {
   HORING_ASSIGN(const InterfaceFilter filter, interface_filter());
   HORING_ASSIGN(const auto cpus, allowed_cpus());
   RankLocation position = location_of_rank(topology, cpus, local_rank);
@@ -31,6 +32,7 @@ Result<RankInfo> own_info(const Topology& topology,
   }
   RankInfo info = make_rank_info(topology, filter, position);
   info.settings = settings_that_must_match(group_file);
+  info.settings.push_back(setting_of(levels));
   info.host_id = host_id.value_or(info.host_id);
   info.local_rank = local_rank;
   if (device != nullptr) {
@@ -68,6 +70,20 @@ RailInterface rail_here(const Topology& topology, const AssignedNic& nic) {
                                             : rail_of(*found, nic.address);
 }
 
+// A file may be of a larger job, of which this one is a part.
+void take_levels(const NamedLevels& named, Placement& placement) {
+  Result<JobLevels> levels = levels_under(named, placement.map);
+  if (levels.ok()) {
+    placement.levels = *std::move(levels);
+    return;
+  }
+  placement.warnings.push_back(
+      fmt::format("{} does not fit this job, so auto goes by bytes ({}): {}",
+                  env::kLevelsFile.name,
+                  env::kDirectMaxBytes.name,
+                  levels.status().message()));
+}
+
 }  // namespace
 
 Result<Placement> place_ranks(ControlPlane& plane,
@@ -75,9 +91,11 @@ Result<Placement> place_ranks(ControlPlane& plane,
                               const device::DeviceFacts* device,
                               Deadline deadline) {
   HORING_ASSIGN(const auto group_file, group_file_from_environment());
+  HORING_ASSIGN(const auto levels, levels_from_environment());
   HORING_ASSIGN(const Topology topology, discover());
-  HORING_ASSIGN(const RankInfo mine,
-                own_info(topology, host_id, plane.rendezvous().local_rank, device, group_file));
+  HORING_ASSIGN(
+      const RankInfo mine,
+      own_info(topology, host_id, plane.rendezvous().local_rank, device, group_file, levels));
   HORING_ASSIGN(const std::vector<RankInfo> infos, exchange_infos(plane, mine, deadline));
   HORING_TRY(check_consistency(infos));
   HORING_ASSIGN(const uint64_t rails, env::number(env::kRails));
@@ -96,6 +114,9 @@ Result<Placement> place_ranks(ControlPlane& plane,
                       .lost_nics = std::move(assignment.lost_nics),
                       .device = std::ranges::any_of(
                           infos, [](const RankInfo& info) { return info.device.has_value(); })};
+  if (levels) {
+    take_levels(*levels, placement);
+  }
   for (size_t rank = 0; rank < infos.size(); ++rank) {
     const uint32_t host = assignment.host_of_rank[rank];
     placement.host_id.push_back(std::to_string(host));

@@ -103,6 +103,12 @@ Result<Placement> Placement::part(const std::vector<GlobalRank>& members) const 
     made.nic.push_back(nic[rank.at()]);
     made.nic_mbit.push_back(nic_mbit[rank.at()]);
   }
+  if (levels) {
+    JobLevels& own = made.levels.emplace(JobLevels{levels->levels, levels->group_levels, {}});
+    for (const GlobalRank rank : members) {
+      own.positions.push_back(levels->positions[rank.at()]);
+    }
+  }
   HORING_ASSIGN(made.map, with_suited_rails(made, in_group_order(*this, members, made.map)));
   return made;
 }

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "comm/job_levels.hpp"
 #include "connect/rail_interface.hpp"
 #include "group/group_map.hpp"
 
@@ -22,6 +24,8 @@ struct Placement {
   uint32_t wanted_rails = 0;            // HORING_RAILS; 0: chosen
   std::vector<std::string> warnings = {};
   std::vector<std::string> lost_nics = {};  // the job would use them and cannot: topo/lost_nics.hpp
+
+  std::optional<JobLevels> levels = {};  // where a file names them
 
   bool device = false;  // some rank of the job may have device memory in calls
 

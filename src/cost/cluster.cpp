@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 namespace ho::cost {
 namespace {
@@ -182,6 +183,35 @@ Result<Members> between_groups(const Cluster& cluster, uint64_t group_size) {
   HORING_ASSIGN(Members members, inside_groups(cluster, group_size));
   for (size_t at = 0; at < cluster.size(); ++at) {
     members[at] = cluster[at].size / members[at];
+  }
+  return members;
+}
+
+std::optional<Members> members_at(const Cluster& cluster, std::vector<uint64_t> positions) {
+  Members members;
+  members.fill(1);
+  std::ranges::sort(positions);
+  if (positions.empty() || std::ranges::adjacent_find(positions) != positions.end() ||
+      positions.back() >= rank_count(cluster)) {
+    return std::nullopt;
+  }
+  for (size_t at = 0; at < cluster.size(); ++at) {
+    std::vector<uint64_t> units;  // that have any, in ascending order
+    for (const uint64_t position : positions) {
+      if (units.empty() || units.back() != position / cluster[at].size) {
+        units.push_back(position / cluster[at].size);
+      }
+    }
+    members[at] = static_cast<uint32_t>(positions.size() / units.size());
+    // As many in each: the first of unit k is number k times as many.
+    for (size_t k = 0; k < units.size(); ++k) {
+      const size_t first = k * members[at];
+      if (positions.size() % units.size() != 0 || positions[first] / cluster[at].size != units[k] ||
+          positions[first + members[at] - 1] / cluster[at].size != units[k]) {
+        return std::nullopt;
+      }
+    }
+    positions = std::move(units);
   }
   return members;
 }

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,10 @@ using Members = std::array<uint32_t, kMaxLevels>;  // 1 beyond the cluster's lev
 // error where groups of that size do not tile the levels.
 [[nodiscard]] Result<Members> inside_groups(const Cluster& cluster, uint64_t group_size);
 [[nodiscard]] Result<Members> between_groups(const Cluster& cluster, uint64_t group_size);
+// Of the ranks at these positions, counted from 0 through the levels: nothing where some unit has
+// more of them than another, or a position is beyond the levels or there twice.
+[[nodiscard]] std::optional<Members> members_at(const Cluster& cluster,
+                                                std::vector<uint64_t> positions);
 
 // Sizes that tile the levels, between one rank and all, in ascending order.
 [[nodiscard]] std::vector<uint64_t> group_sizes(const Cluster& cluster);

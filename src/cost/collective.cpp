@@ -152,8 +152,11 @@ class Forms {
     set_steps_inside(passes_, block);
     exchange_inside(passes_ * call_.bytes / group_, &LevelWork::bytes);
     if (groups > 1 && work_.turns == 0) {
+      // The first sum of a group is a chain of its members' contributions. Those to the next group
+      // are there by then, and one of them is added between any two links of the chain.
+      const bool sums_wait = work_.streams && call_.collective != Collective::kAllGather;
       const double last = work_.streams ? std::min(block, call_.message_bytes) : block;
-      exchange_inside(passes_ * last, &LevelWork::tail);
+      exchange_inside((passes_ + (sums_wait ? 1 : 0)) * last, &LevelWork::tail);
     }
   }
 

@@ -29,6 +29,15 @@ uint64_t divide_up(uint64_t value, uint64_t by) {
 
 }  // namespace
 
+uint64_t BindingLimits::piece_bytes_of(uint64_t chunk_bytes) const {
+  if (piece_bytes != 0) {
+    return piece_bytes;
+  }
+  return std::clamp(divide_up(chunk_bytes / kPiecesPerChunk, kPieceAlignment) * kPieceAlignment,
+                    device ? kSmallestDevicePieceBytes : kSmallestPieceBytes,
+                    device ? kLargestDevicePieceBytes : kLargestPieceBytes);
+}
+
 Binding::Binding(const Plan& plan,
                  const RankPlan& mine,
                  const Call& call,
@@ -92,17 +101,11 @@ void Binding::choose_pieces(const Plan& plan, const BindingLimits& limits) {
   const uint64_t slot_budget = share / kSlotAlignment * kSlotAlignment / expansion;
   const bool short_passes = limits.device && slots > 0 && plan.algorithm == Algorithm::kHoRing &&
                             has_sums(plan.collective);
-  uint64_t bytes = limits.piece_bytes;
-  if (bytes == 0) {
-    const uint64_t wanted = largest_chunk_ * element_bytes_ / kPiecesPerChunk;
-    bytes = std::clamp(divide_up(wanted, kPieceAlignment) * kPieceAlignment,
-                       limits.device ? kSmallestDevicePieceBytes : kSmallestPieceBytes,
-                       limits.device ? kLargestDevicePieceBytes : kLargestPieceBytes);
-    if (short_passes) {
-      bytes = std::min(bytes,
-                       std::max(slot_budget / kDevicePassPieces / kPieceAlignment * kPieceAlignment,
-                                kSmallestDevicePieceBytes));
-    }
+  uint64_t bytes = limits.piece_bytes_of(largest_chunk_ * element_bytes_);
+  if (limits.piece_bytes == 0 && short_passes) {
+    bytes = std::min(bytes,
+                     std::max(slot_budget / kDevicePassPieces / kPieceAlignment * kPieceAlignment,
+                              kSmallestDevicePieceBytes));
   }
   if (slots > 0) {
     bytes = std::min(bytes, std::max(slot_budget, element_bytes_));

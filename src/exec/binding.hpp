@@ -25,6 +25,8 @@ struct BindingLimits {
   static constexpr uint64_t kDeviceScratchFactor = 4;
   // Some rank has device memory: pieces that are worth a copy over the bus. The same on all ranks.
   bool device = false;
+  // Of a piece of a chunk of so many bytes, unless scratch memory is short.
+  [[nodiscard]] uint64_t piece_bytes_of(uint64_t chunk_bytes) const;
 };
 
 class Binding {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/env.hpp"
+#include "base/log.hpp"
+
 namespace ho::plugin {
 namespace {
 
@@ -27,6 +30,16 @@ bool fits(const CommunicatorShape& shape, const CommunicatorShape::Local& local)
          local.most <= shape.ranks;
 }
 
+CommonInputs with_shape(CommonInputs inputs, const CommunicatorShape& shape) {
+  const CommunicatorShape::Local local =
+      shape.local && fits(shape, *shape.local) ? *shape.local : assumed(shape);
+  inputs.node_count = clamped(shape.nodes);
+  inputs.rank_count = clamped(shape.ranks);
+  inputs.least_local_ranks = clamped(local.least);
+  inputs.most_local_ranks = clamped(local.most);
+  return inputs;
+}
+
 }  // namespace
 
 Result<TunerBasis> TunerBasis::from_environment(std::span<const uint32_t> nic_mbps,
@@ -35,12 +48,16 @@ Result<TunerBasis> TunerBasis::from_environment(std::span<const uint32_t> nic_mb
   inputs.reduces_all_types = reduces_all_types ? 1 : 0;
   Result<TuningFile> file = tuning_file_from_environment();
   inputs.tuning_file_digest = file.ok() ? file->digest() : kBadTuningFile;
-  if (!nic_mbps.empty()) {
-    inputs.nic_count = clamped(nic_mbps.size());
-    inputs.nic_mbps = *std::ranges::min_element(nic_mbps);
-    HORING_ASSIGN(inputs, with_environment(inputs));
+  if (nic_mbps.empty()) {
+    return TunerBasis(inputs, std::move(file));
   }
-  return TunerBasis(inputs, std::move(file));
+  inputs.nic_count = clamped(nic_mbps.size());
+  inputs.nic_mbps = *std::ranges::min_element(nic_mbps);
+  HORING_ASSIGN(const CommonInputs with_settings, with_environment(inputs));
+  TunerBasis basis(with_settings, std::move(file));
+  basis.devices_ = inputs;
+  basis.levels_ = levels_from_environment();
+  return basis;
 }
 
 TunerBasis::TunerBasis(const CommonInputs& inputs, Result<TuningFile> file)
@@ -50,13 +67,20 @@ Result<std::unique_ptr<Tuner>> TunerBasis::tuner_for(const CommunicatorShape& sh
   if (!file_.ok()) {
     return file_.status();
   }
-  const CommunicatorShape::Local local =
-      shape.local && fits(shape, *shape.local) ? *shape.local : assumed(shape);
-  CommonInputs inputs = inputs_;
-  inputs.node_count = clamped(shape.nodes);
-  inputs.rank_count = clamped(shape.ranks);
-  inputs.least_local_ranks = clamped(local.least);
-  inputs.most_local_ranks = clamped(local.most);
+  if (!levels_.ok()) {
+    return levels_.status();
+  }
+  CommonInputs inputs = with_shape(inputs_, shape);
+  if (*levels_ && inputs.node_count > 1) {
+    auto found = on_levels(**levels_, with_shape(devices_, shape));
+    if (found.ok()) {
+      HORING_ASSIGN(inputs, with_environment(*found));
+    } else {
+      log_warn("horing plugin: {}: {}; the tuner goes by this node's devices",
+               env::kLevelsFile.name,
+               found.status().message());
+    }
+  }
   inputs.head_count = std::min({inputs.nic_count, inputs.most_local_ranks, kMaxDirectRanks});
   inputs.sets_chunk_size = shape.asks_chunk_sizes ? 1 : 0;
   inputs.collnet_connected = shape.collnet_connected ? 1 : 0;

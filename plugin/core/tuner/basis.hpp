@@ -1,6 +1,6 @@
 // What the tuners of all communicators use besides what NCCL passes to each of them: this node's
-// NICs, the environment and the tuning file. Every rank has to get the same result without a
-// message to others: docs/design/adr/0012-tuners-decide-alike.md explains how.
+// NICs, the environment, the tuning file and the file of levels. Every rank has to get the same
+// result without a message to others: docs/design/adr/0012-tuners-decide-alike.md explains how.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "base/status.hpp"
 #include "core/tuner/inputs.hpp"
+#include "core/tuner/levels.hpp"
 #include "core/tuner/tuner.hpp"
 #include "core/tuner/tuning_file.hpp"
 
@@ -35,18 +36,23 @@ struct CommunicatorShape {
 class TunerBasis {
  public:
   // nic_mbps: of this node's network devices; none where our CollNet does not run, so that only
-  // the tuning file counts. An error where a HORING_TUNER_* is wrong.
+  // the tuning file counts, and levels are not read. An error where a HORING_TUNER_* is wrong.
   [[nodiscard]] static Result<TunerBasis> from_environment(std::span<const uint32_t> nic_mbps,
                                                            bool reduces_all_types);
 
   // Leaves every choice to NCCL.
   [[nodiscard]] static TunerBasis silent() { return TunerBasis(CommonInputs(), TuningFile()); }
 
-  // consistency_text() of it. A tuning file that cannot be read is equal to no other.
-  [[nodiscard]] std::string consistency() const { return consistency_text(inputs_); }
-  [[nodiscard]] bool has_tuning_file() const { return inputs_.tuning_file_digest != 0; }
-  [[nodiscard]] bool can_follow_tuning_file() const { return file_.ok(); }
-  // An error that names file, line and reason where the tuning file is malformed.
+  // consistency_text() of it. A file that cannot be used is equal to no other.
+  [[nodiscard]] std::string consistency() const {
+    return consistency_text(inputs_) + consistency_text(levels_);
+  }
+  [[nodiscard]] bool has_files() const {
+    return inputs_.tuning_file_digest != 0 || !levels_.ok() || levels_->has_value();
+  }
+  [[nodiscard]] bool can_follow_files() const { return file_.ok() && levels_.ok(); }
+  // An error that names file, place and reason where a file is malformed. Levels that do not hold
+  // the communicator are named in a warning, and do not count.
   [[nodiscard]] Result<std::unique_ptr<Tuner>> tuner_for(const CommunicatorShape& shape) const;
 
  private:
@@ -54,6 +60,8 @@ class TunerBasis {
 
   CommonInputs inputs_;  // but for the communicator
   Result<TuningFile> file_;
+  CommonInputs devices_ = {};  // the same, of this node's devices alone
+  Result<std::optional<cost::Cluster>> levels_ = std::optional<cost::Cluster>();
 };
 
 }  // namespace ho::plugin

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/escaped.hpp"
+#include "base/hash.hpp"
 #include "base/near_names.hpp"
 #include "base/quantity.hpp"
 #include "base/text_file.hpp"
@@ -145,6 +146,18 @@ std::string exact_text(double value,
   return back.ok() && *back == value ? text : fmt::format("{}{}", value, plain);
 }
 
+constexpr double kGiga = 1e9;
+constexpr double kMicro = 1e-6;
+
+// A rate without limit is left out of files: "none".
+std::string rate_text(double rate) {
+  return std::isfinite(rate) ? exact_text(rate, kGiga, "GB", "B", parse_rate) : "none";
+}
+
+std::string time_text(double seconds) {
+  return exact_text(seconds, kMicro, "us", "s", parse_time);
+}
+
 nlohmann::ordered_json table_json(const LinearTable& table) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const LinearTable::Point& point : table.points()) {
@@ -154,14 +167,12 @@ nlohmann::ordered_json table_json(const LinearTable& table) {
 }
 
 nlohmann::ordered_json level_json(const Level& level) {
-  constexpr double kGiga = 1e9;
-  constexpr double kMicro = 1e-6;
   nlohmann::ordered_json json{{"name", level.name}, {"size", level.size}};
   if (std::isfinite(level.rate)) {
-    json["rate"] = exact_text(level.rate, kGiga, "GB", "B", parse_rate);
+    json["rate"] = rate_text(level.rate);
   }
-  json["latency"] = exact_text(level.latency_s, kMicro, "us", "s", parse_time);
-  json["start"] = exact_text(level.start_s, kMicro, "us", "s", parse_time);
+  json["latency"] = time_text(level.latency_s);
+  json["start"] = time_text(level.start_s);
   json["nics"] = level.nics;
   json["oversubscription"] = level.oversubscription;
   if (!level.share_of_bytes.points().empty()) {
@@ -227,6 +238,32 @@ std::string levels_text(const LevelsFile& file) {
     json["memory"] = exact_text(*file.memory_bytes, 1e9, "GB", "B", parse_size);
   }
   return json.dump(2) + "\n";
+}
+
+std::vector<ComparedField> compared_fields(const Cluster& levels) {
+  std::vector<ComparedField> fields;
+  const auto add = [&](std::string_view name, auto of_level) {
+    std::string value;
+    for (const Level& level : levels) {
+      value += (value.empty() ? "" : ", ") + of_level(level);
+    }
+    if (value.size() > kMaxComparedBytes) {
+      value = fmt::format("of digest {:016x}", Hash().add(value).value());
+    }
+    fields.push_back({std::string(name), std::move(value)});
+  };
+  const auto number = [](double value) { return fmt::format("{}", value); };
+  add("sizes", [](const Level& level) { return std::to_string(level.size); });
+  add("rates", [](const Level& level) { return rate_text(level.rate); });
+  add("nics", [&](const Level& level) { return number(level.nics); });
+  add("latencies", [](const Level& level) { return time_text(level.latency_s); });
+  add("starts", [](const Level& level) { return time_text(level.start_s); });
+  add("oversubscriptions", [&](const Level& level) { return number(level.oversubscription); });
+  add("shares of bytes",
+      [](const Level& level) { return table_json(level.share_of_bytes).dump(); });
+  add("shares of units",
+      [](const Level& level) { return table_json(level.share_of_units).dump(); });
+  return fields;
 }
 
 }  // namespace ho::cost

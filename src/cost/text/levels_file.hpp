@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.hpp"
 #include "cost/cluster.hpp"
@@ -33,6 +34,16 @@ struct LevelsFile {
 
 // What parse_levels() reads as the same levels, to the last bit. A rate without limit is left out.
 [[nodiscard]] std::string levels_text(const LevelsFile& file);
+
+// All that decisions go by, for those who must decide alike to compare: a text for each kind of
+// value, with that of every level ("rates": "450GB, 50GB"), exact, on one line and at most
+// kMaxComparedBytes long. Long tables are told by their digest.
+struct ComparedField {
+  std::string name;
+  std::string value;
+};
+inline constexpr size_t kMaxComparedBytes = 120;
+[[nodiscard]] std::vector<ComparedField> compared_fields(const Cluster& levels);
 
 inline constexpr size_t kMaxLevelsFileBytes = size_t{1} << 20U;
 

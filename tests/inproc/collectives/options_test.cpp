@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -244,6 +245,43 @@ TEST_CASE("settings change the way of the data, not the result") {
   const TemporaryFolder folder;
   const ScopedVariable trace("HORING_TRACE", folder.path("trace.%r.json"));
   require_job({"2x2"}, [](ho_comm* comm) { sweep_all(comm, {std::nullopt}); });
+}
+
+TEST_CASE("auto goes by a file of levels, in a split by its part of them") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("levels.json");
+  // Between nodes a message takes as long as a megabyte; inside, direct has the leader's bytes.
+  std::ofstream(path) << R"({"levels": [{"size": 2, "rate": "1GB"},
+      {"size": 2, "rate": "1GB", "latency": "1ms"}]})";
+  const ScopedVariable levels("HORING_LEVELS_FILE", path);
+  const auto algorithm_of = [](ho_comm* comm, size_t count) {
+    std::vector<float> data(count, 1.0F);
+    ho_op_report report = HO_OP_REPORT_INIT;
+    must(ho_all_reduce(
+        comm, data.data(), data.data(), count, HO_FLOAT32, HO_SUM, nullptr, &report, nullptr));
+    expect(data.back() == static_cast<float>(ho_comm_world_size(comm)), "sums");
+    return report.algorithm;
+  };
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    expect(algorithm_of(comm, 25'000) == HO_ALGORITHM_DIRECT, "one message fewer is faster");
+    expect(algorithm_of(comm, 2'500'000) == HO_ALGORITHM_HO_RING, "fewer bytes are");
+    ho_comm* node = nullptr;
+    must(ho_comm_split(comm, ho_comm_rank(comm) / 2, 0, &node));
+    expect(algorithm_of(node, 16) == HO_ALGORITHM_HO_RING, "no message takes long inside a node");
+    ho_comm_destroy(node);
+  });
+  // As many ranks, in other groups: by bytes, with a warning.
+  require_job({"1x4"}, [&](ho_comm* comm) {
+    expect(algorithm_of(comm, 16) == HO_ALGORITHM_HO_RING, "the levels hold one group of four");
+  });
+  require_job({"3x1"}, [&](ho_comm* comm) {
+    expect(algorithm_of(comm, 16) == HO_ALGORITHM_DIRECT, "three ranks go by bytes");
+  });
+  const ScopedVariable bytes("HORING_DIRECT_MAX_BYTES", "64");
+  require_job({"2x2"}, [&](ho_comm* comm) {
+    expect(algorithm_of(comm, 16) == HO_ALGORITHM_DIRECT, "64 bytes");
+    expect(algorithm_of(comm, 17) == HO_ALGORITHM_HO_RING, "more than the user says");
+  });
 }
 
 TEST_CASE("a job listens in HORING_PORT_RANGE alone, and a split that finds no port names it") {

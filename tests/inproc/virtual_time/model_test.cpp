@@ -110,14 +110,6 @@ double difference(const World& world,
 }
 
 constexpr double kMaxDifference = 0.05;
-// Two groups have one message between them, and nothing that hides copies inside: sums take up to
-// five of these longer than the model has (docs/design/cost.md).
-constexpr double kMaxOfOneMessage = 0.2;
-
-bool one_message_of_sums(const World& world, Collective collective, const Size& size) {
-  return world.group_count == 2 && collective != Collective::kAllGather &&
-         size.bytes < kSizes.back().bytes;
-}
 
 }  // namespace
 
@@ -129,8 +121,7 @@ TEST_CASE("the model of HO-Ring is as the executor ran it") {
         if (large && world.group_count > 2 && collective != Collective::kAllGather) {
           continue;  // they take long; [.model] has them
         }
-        CHECK(difference(world, collective, Algorithm::kHoRing, size) <=
-              (one_message_of_sums(world, collective, size) ? kMaxOfOneMessage : kMaxDifference));
+        CHECK(difference(world, collective, Algorithm::kHoRing, size) <= kMaxDifference);
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "catch.hpp"
 #include "horing.h"
 #include "process_job.hpp"
+#include "temporary_folder.hpp"
 
 using namespace ho::test;
 
@@ -28,6 +30,7 @@ struct Trouble {
 constexpr std::array kTroubles{
     Trouble{"HORING_PIECE_BYTES", "7", "HORING_PIECE_BYTES"},
     Trouble{"HORING_GROUP_FILE", "/nowhere/groups", "/nowhere/groups"},
+    Trouble{"HORING_LEVELS_FILE", "/nowhere/levels", "HORING_LEVELS_FILE /nowhere/levels: cannot"},
     Trouble{"HORING_TOPO_FILE", "/nowhere/topo.xml", "/nowhere/topo"},
     Trouble{"HORING_TRACE", "/nowhere/trace", "HORING_TRACE: trace file"},
     Trouble{"HORING_PROGRESS_CPU", "many", "HORING_PROGRESS_CPU"}};
@@ -54,6 +57,29 @@ TEST_CASE("what keeps one rank from creating its communicator is told to all") {
     CHECK(outcome.message.find(trouble.said) != std::string::npos);
     if (rank != culprit) {
       CHECK(outcome.message.find(name + " created no communicator") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a rank whose levels of links differ is named to all, with both values") {
+  const TemporaryFolder folder;
+  const auto path_of = [&](size_t rank) { return folder.path(rank == 3 ? "other" : "levels"); };
+  for (const size_t rank : {0U, 3U}) {
+    std::ofstream(path_of(rank)) << R"({"levels": [{"size": 2, "rate": "9GB"},
+        {"size": 2, "rate": ")" << (rank == 3 ? "2GB" : "1GB")
+                                 << R"("}]})";
+  }
+  ProcessJobOptions options{"2x2", 60000};
+  options.prepare = [&](size_t rank) { ::setenv("HORING_LEVELS_FILE", path_of(rank).c_str(), 1); };
+  ProcessJob job(options, [](const ProcessJob::Rank&) -> ho_status { return HO_OK; });
+  for (size_t rank = 0; rank < job.size(); ++rank) {
+    const RankOutcome outcome = job.outcome(rank);
+    INFO("rank " << rank << ": " << outcome.message);
+    CHECK(outcome.status == HO_MISMATCH);
+    for (const char* const part : {"the ranks' settings differ: rank 3 (",
+                                   "HORING_LEVELS_FILE=sizes 2, 2; rates 9GB, 2GB; ",
+                                   "; 3 ranks have sizes 2, 2; rates 9GB, 1GB; "}) {
+      CHECK(outcome.message.find(part) != std::string::npos);
     }
   }
 }

@@ -81,12 +81,13 @@ TEST_CASE("levels that cannot be are refused in one line") {
   CHECK_FALSE(with([](Level& pod) { pod.share_of_units = LinearTable({{2, 0}}); }).empty());
 }
 
+std::string sizes(const Members& members) {
+  return std::to_string(members[0]) + " " + std::to_string(members[1]) + " " +
+         std::to_string(members[2]);
+}
+
 TEST_CASE("groups are levels, parts of them, or nothing") {
   const Cluster cluster = pods();
-  const auto sizes = [](const Members& members) {
-    return std::to_string(members[0]) + " " + std::to_string(members[1]) + " " +
-           std::to_string(members[2]);
-  };
   CHECK(sizes(*inside_groups(cluster, 8)) == "8 1 1");
   CHECK(sizes(*between_groups(cluster, 8)) == "1 16 4");
   CHECK(sizes(*inside_groups(cluster, 4)) == "4 1 1");
@@ -106,6 +107,26 @@ TEST_CASE("the sizes of groups that tile the levels") {
   CHECK(group_sizes(pods()) == std::vector<uint64_t>{2, 4, 8, 16, 32, 64, 128, 256});
   CHECK(group_sizes({level("node", 6, 1), level("world", 1, 1)}) == std::vector<uint64_t>{2, 3});
   CHECK(group_sizes({level("rank", 1, 1)}).empty());
+}
+
+TEST_CASE("ranks at any positions are members where all units have as many of them") {
+  const Cluster cluster{level("node", 2, 1), level("pod", 3, 1), level("site", 2, 1)};
+  const auto found = [&](const std::vector<uint64_t>& positions) {
+    const auto members = members_at(cluster, positions);
+    return members ? sizes(*members) : "none";
+  };
+  CHECK(found({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) == "2 3 2");
+  CHECK(found({11}) == "1 1 1");
+  CHECK(found({5, 4}) == "2 1 1");
+  CHECK(found({9, 1, 3, 7}) == "1 2 2");  // of either pod two nodes, not the same
+  CHECK(found({0, 1, 6, 7}) == "2 1 2");
+  CHECK(found({0, 1, 2}) == "none");  // of one node both ranks, of the other one
+  CHECK(found({0, 1, 2, 4}) == "none");
+  CHECK(found({0, 2, 4, 6}) == "none");  // three nodes of a pod, one of the other
+  CHECK(found({0, 2, 4, 7, 8, 10}) == "1 3 2");
+  CHECK(found({0, 0}) == "none");
+  CHECK(found({0, 12}) == "none");
+  CHECK(found({}) == "none");
 }
 
 TEST_CASE("what a collective gets of a boundary") {

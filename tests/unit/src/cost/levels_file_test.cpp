@@ -54,6 +54,36 @@ TEST_CASE("a file of levels is read, and networks fill in what it leaves out") {
   CHECK(rank_count(file->levels) == 512);
 }
 
+TEST_CASE("each field that decisions go by is in the texts that are compared") {
+  const Cluster usual = parse_levels(kPods, "c.json")->levels;
+  const auto compared_text = [](const Cluster& levels) {
+    std::string text;
+    for (const ComparedField& field : compared_fields(levels)) {
+      text += field.name + "=" + field.value + "\n";
+      CHECK(field.value.size() <= kMaxComparedBytes);
+    }
+    return text;
+  };
+  CHECK(
+      compared_text(usual).starts_with("sizes=8, 16, 4\nrates=450GB, 50GB, 50GB\nnics=1, 8, 128\n"
+                                       "latencies=2us, 0us, 0us\nstarts=8.4us, 9us, 0us\n"
+                                       "oversubscriptions=1, 1, 7\n"));
+  const auto differs = [&](auto change) {
+    Cluster levels = usual;
+    change(levels[1]);
+    return compared_text(levels) != compared_text(usual);
+  };
+  CHECK(differs([](Level& level) { level.size = 15; }));
+  CHECK(differs([](Level& level) { level.rate *= 1 + 1e-15; }));
+  CHECK(differs([](Level& level) { level.nics = 1.0 / 3; }));
+  CHECK(differs([](Level& level) { level.latency_s = 1e-20; }));
+  CHECK(differs([](Level& level) { level.start_s += 1e-15; }));
+  CHECK(differs([](Level& level) { level.oversubscription = 1.5; }));
+  CHECK(differs([](Level& level) { level.share_of_bytes = LinearTable({{1, 0.5}}); }));
+  CHECK(differs([](Level& level) { level.share_of_units = LinearTable(); }));
+  CHECK_FALSE(differs([](Level& level) { level.name = "rack"; }));
+}
+
 TEST_CASE("levels are written as they are read") {
   LevelsFile file = *parse_levels(kPods, "c.json");
   file.levels[0].rate = 450e9 / 7;  // of no round figure

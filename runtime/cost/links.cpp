@@ -70,6 +70,14 @@ ho::cost::Cluster levels_of(const WorldShape& world, const Links& links) {
   return links.levels.empty() ? two_levels(world, links) : links.levels;
 }
 
+size_t outermost_level(const ho::cost::Cluster& cluster) {
+  size_t outermost = cluster.size() - 1;
+  while (outermost > 0 && cluster[outermost].size == 1) {
+    --outermost;
+  }
+  return outermost;
+}
+
 CollectiveSeconds::Protocol CollectiveSeconds::protocol_of(ho::cost::Cluster cluster,
                                                            const WorldShape& world) {
   const ho::cost::Members all = ho::cost::all_ranks(cluster);
@@ -123,7 +131,7 @@ bool CollectiveSeconds::world_waits_inside() const {
   return by_rates_.rail.at(slowest_level(by_rates_.cluster, by_rates_.all, work)) == 1;
 }
 
-RankBytes::RankBytes(const WorldShape& world, const Links& links, Over over)
+LevelBytes::LevelBytes(const WorldShape& world, const Links& links, Over over)
     : algorithm_(links.world),
       between_factor_(links.between_factor),
       cluster_(levels_of(world, links)),
@@ -131,12 +139,20 @@ RankBytes::RankBytes(const WorldShape& world, const Links& links, Over over)
       group_(inside_groups(cluster_, world.group_size).value()),
       rail_(between_groups(cluster_, world.group_size).value()) {}
 
-double RankBytes::sent(const ho::cost::Members& members,
-                       ho::Collective collective,
-                       double bytes) const {
+double LevelBytes::sent(const ho::cost::Members& members,
+                        ho::Collective collective,
+                        double bytes) const {
   const auto work = work_of(cluster_, members, {collective, algorithm_of(algorithm_), bytes});
   if (over_ == Over::kInnermost) {
     return work.levels.front().bytes;
+  }
+  if (over_ == Over::kOutermost) {
+    const size_t outermost = outermost_level(cluster_);
+    double at_once = outermost > 0 ? between_factor_ : 1;  // in each unit
+    for (size_t at = 0; at < outermost; ++at) {
+      at_once *= double{1} * cluster_[at].size / members.at(at);
+    }
+    return at_once * work.levels.at(outermost).bytes;
   }
   double sent = 0;
   double members_of_unit = members.front();
@@ -147,50 +163,16 @@ double RankBytes::sent(const ho::cost::Members& members,
   return sent * between_factor_;
 }
 
-double RankBytes::intra(ho::Collective collective, double bytes) const {
+double LevelBytes::intra(ho::Collective collective, double bytes) const {
   return sent(group_, collective, bytes);
 }
 
-double RankBytes::inter(ho::Collective collective, double bytes) const {
+double LevelBytes::inter(ho::Collective collective, double bytes) const {
   return sent(rail_, collective, bytes);
 }
 
-double RankBytes::world(ho::Collective collective, double bytes) const {
+double LevelBytes::world(ho::Collective collective, double bytes) const {
   return sent(ho::cost::all_ranks(cluster_), collective, bytes);
-}
-
-OutermostBytes::OutermostBytes(const WorldShape& world, const Links& links)
-    : algorithm_(links.world),
-      cluster_(levels_of(world, links)),
-      outermost_(cluster_.size() - 1),
-      group_(inside_groups(cluster_, world.group_size).value()),
-      rail_(between_groups(cluster_, world.group_size).value()) {
-  while (outermost_ > 0 && cluster_[outermost_].size == 1) {
-    --outermost_;
-  }
-}
-
-double OutermostBytes::over(const ho::cost::Members& members,
-                            ho::Collective collective,
-                            double bytes) const {
-  double at_once = 1;  // in each unit
-  for (size_t at = 0; at < outermost_; ++at) {
-    at_once *= double{1} * cluster_[at].size / members.at(at);
-  }
-  const auto work = work_of(cluster_, members, {collective, algorithm_of(algorithm_), bytes});
-  return at_once * work.levels.at(outermost_).bytes;
-}
-
-double OutermostBytes::intra(ho::Collective collective, double bytes) const {
-  return over(group_, collective, bytes);
-}
-
-double OutermostBytes::inter(ho::Collective collective, double bytes) const {
-  return over(rail_, collective, bytes);
-}
-
-double OutermostBytes::world(ho::Collective collective, double bytes) const {
-  return over(ho::cost::all_ranks(cluster_), collective, bytes);
 }
 
 }  // namespace paro

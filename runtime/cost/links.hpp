@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,9 @@ struct Links {
 // The levels, or their short form as two of them.
 [[nodiscard]] ho::cost::Cluster levels_of(const WorldShape& world, const Links& links);
 
+// The outermost one that joins several units.
+[[nodiscard]] size_t outermost_level(const ho::cost::Cluster& cluster);
+
 // The same where what joins nodes is half as good: half the rate, twice the latency and what a call
 // takes. On one node it is what joins its ranks.
 [[nodiscard]] Links half_as_good(const WorldShape& world, const Links& links);
@@ -84,11 +88,15 @@ class CollectiveSeconds {
   std::vector<Protocol> protocols_;
 };
 
-// Bytes that a rank sends on average: over links of the innermost level, or over all others.
-class RankBytes {
+// Bytes that a collective sends over some of the levels.
+class LevelBytes {
  public:
-  enum class Over : uint8_t { kInnermost, kOthers };
-  RankBytes(const WorldShape& world, const Links& links, Over over);
+  enum class Over : uint8_t {
+    kInnermost,  // by a rank, on average
+    kOthers,     // the same
+    kOutermost,  // that leave each unit which the outermost level joins, of all at once of a kind
+  };
+  LevelBytes(const WorldShape& world, const Links& links, Over over);
 
   // As CollectiveSeconds has them.
   [[nodiscard]] double intra(ho::Collective collective, double bytes) const;
@@ -104,29 +112,6 @@ class RankBytes {
   double between_factor_;
   ho::cost::Cluster cluster_;
   Over over_;
-  ho::cost::Members group_;
-  ho::cost::Members rail_;
-};
-
-// Bytes that leave each unit which the outermost level joins, of all collectives of a kind that run
-// at once.
-class OutermostBytes {
- public:
-  OutermostBytes(const WorldShape& world, const Links& links);
-
-  // As CollectiveSeconds has them.
-  [[nodiscard]] double intra(ho::Collective collective, double bytes) const;
-  [[nodiscard]] double inter(ho::Collective collective, double bytes) const;
-  [[nodiscard]] double world(ho::Collective collective, double bytes) const;
-
- private:
-  [[nodiscard]] double over(const ho::cost::Members& members,
-                            ho::Collective collective,
-                            double bytes) const;
-
-  WorldAlgorithm algorithm_;
-  ho::cost::Cluster cluster_;
-  size_t outermost_;  // that joins several
   ho::cost::Members group_;
   ho::cost::Members rail_;
 };

@@ -110,21 +110,12 @@ StepSeconds step_seconds(const Strategy& strategy,
   return seconds;
 }
 
-StepSeconds outermost_bytes(const Strategy& strategy,
-                            const ModelSize& model,
-                            const BytesPerParameter& bytes,
-                            const WorldShape& world,
-                            const Links& links) {
-  return step_terms(
-      strategy, step_volumes(model, bytes), Terms(world, OutermostBytes(world, links), 1));
-}
-
-StepSeconds rank_bytes(const Strategy& strategy,
-                       const StepVolumes& volumes,
-                       const WorldShape& world,
-                       const Links& links,
-                       RankBytes::Over over) {
-  return step_terms(strategy, volumes, Terms(world, RankBytes(world, links, over), 1));
+StepSeconds level_bytes(const Strategy& strategy,
+                        const StepVolumes& volumes,
+                        const WorldShape& world,
+                        const Links& links,
+                        LevelBytes::Over over) {
+  return step_terms(strategy, volumes, Terms(world, LevelBytes(world, links, over), 1));
 }
 
 double paper_step_seconds(double communication_s, double computation_s) {

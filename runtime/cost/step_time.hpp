@@ -45,19 +45,12 @@ struct StepVolumes {
                                        const Links& links,
                                        double pieces = 1);
 
-// Of the same terms, the bytes over the outermost level.
-[[nodiscard]] StepSeconds outermost_bytes(const Strategy& strategy,
-                                          const ModelSize& model,
-                                          const BytesPerParameter& bytes,
-                                          const WorldShape& world,
-                                          const Links& links);
-
-// Of the same terms, the bytes that a rank sends on average, of messages that carry as much there.
-[[nodiscard]] StepSeconds rank_bytes(const Strategy& strategy,
-                                     const StepVolumes& volumes,
-                                     const WorldShape& world,
-                                     const Links& links,
-                                     RankBytes::Over over);
+// Of the same terms, the bytes over some levels, of messages that carry as much there.
+[[nodiscard]] StepSeconds level_bytes(const Strategy& strategy,
+                                      const StepVolumes& volumes,
+                                      const WorldShape& world,
+                                      const Links& links,
+                                      LevelBytes::Over over);
 
 // The paper's T: the longer of communication and computation.
 [[nodiscard]] double paper_step_seconds(double communication_s, double computation_s);

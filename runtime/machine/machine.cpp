@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/near_names.hpp"
@@ -135,7 +136,19 @@ constexpr std::array kInstances{
     Instance{"gb200-nvl72", "gb200", 72, 72, 400, Network::kInfiniBand, kBlackwell},
 };
 
+enum class Match : uint8_t { kNone, kBegins, kWhole };
+
 // By the whole name, or by its beginning up to a separator.
+Match match(std::string_view name, std::string_view known) {
+  const std::string_view rest = known.substr(std::min(name.size(), known.size()));
+  if (name.empty() || ho::edit_distance(known.substr(0, name.size()), name) != 0) {
+    return Match::kNone;
+  }
+  return rest.empty()                                 ? Match::kWhole
+         : rest.front() == '-' || rest.front() == '.' ? Match::kBegins
+                                                      : Match::kNone;
+}
+
 template <typename Row, size_t kCount>
 ho::Result<Row> find(std::string_view what,
                      std::string_view name,
@@ -143,13 +156,11 @@ ho::Result<Row> find(std::string_view what,
   const Row* first = nullptr;
   std::vector<std::string_view> names;
   for (const Row& row : rows) {
-    const std::string_view begin = row.name.substr(0, name.size());
-    const std::string_view rest = row.name.substr(begin.size());
-    const bool begins = !name.empty() && ho::edit_distance(begin, name) == 0;
-    if (begins && rest.empty()) {
+    const Match found = match(name, row.name);
+    if (found == Match::kWhole) {
       return row;
     }
-    if (begins && first == nullptr && (rest.front() == '-' || rest.front() == '.')) {
+    if (found == Match::kBegins && first == nullptr) {
       first = &row;
     }
     names.push_back(row.name);
@@ -186,6 +197,20 @@ ho::Result<Gpu> find_gpu(std::string_view name, const ho::OptionNames& named) {
 
 ho::Result<Instance> find_instance(std::string_view name, const ho::OptionNames& named) {
   return find(named("instance"), name, kInstances);
+}
+
+std::vector<std::string_view> gpus_called(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Gpu& gpu : kGpus) {
+    const Match found = match(name, gpu.name);
+    if (found == Match::kWhole) {
+      return {gpu.name};
+    }
+    if (found == Match::kBegins) {
+      names.push_back(gpu.name);
+    }
+  }
+  return names;
 }
 
 ho::Result<double> peak_flops(const Gpu& gpu, Precision precision, const ho::OptionNames& named) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/option_names.hpp"
 #include "base/status.hpp"
@@ -74,6 +75,9 @@ struct Instance {
 [[nodiscard]] ho::Result<Gpu> find_gpu(std::string_view name, const ho::OptionNames& named = {});
 [[nodiscard]] ho::Result<Instance> find_instance(std::string_view name,
                                                  const ho::OptionNames& named = {});
+
+// The GPUs that a name may mean: that one, or all that begin so.
+[[nodiscard]] std::vector<std::string_view> gpus_called(std::string_view name);
 
 // Operations a second, or what the GPU can do instead.
 [[nodiscard]] ho::Result<double> peak_flops(const Gpu& gpu,

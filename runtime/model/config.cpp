@@ -25,6 +25,7 @@ struct Decoder {
   bool head_norms = false;             // of queries and keys
   bool sinks = false;                  // a parameter of each head
   double head_dim = 0;                 // 0: hidden / heads
+  double kv_heads = 0;                 // of a file without their number; 0: as many as queries have
   const char* experts = nullptr;       // key of their number; nullptr: dense
   const char* expert_width = nullptr;  // key
   bool expert_bias = false;            // of them and the router
@@ -32,17 +33,23 @@ struct Decoder {
 
 constexpr std::array kDecoders{
     Decoder{.type = "llama", .bias_by_flag = true},
-    Decoder{.type = "mistral"},
-    Decoder{.type = "mixtral", .experts = "num_local_experts", .expert_width = "intermediate_size"},
-    Decoder{.type = "qwen2", .bias_of_queries = true},
+    Decoder{.type = "mistral", .kv_heads = 8},
+    Decoder{.type = "mixtral",
+            .kv_heads = 8,
+            .experts = "num_local_experts",
+            .expert_width = "intermediate_size"},
+    Decoder{.type = "qwen2", .bias_of_queries = true, .kv_heads = 32},
     Decoder{.type = "qwen2_moe",
             .bias_of_queries = true,
+            .kv_heads = 16,
             .experts = "num_experts",
             .expert_width = "moe_intermediate_size"},
-    Decoder{.type = "qwen3", .bias_by_flag = true, .head_norms = true, .head_dim = 128},
+    Decoder{
+        .type = "qwen3", .bias_by_flag = true, .head_norms = true, .head_dim = 128, .kv_heads = 32},
     Decoder{.type = "qwen3_moe",
             .bias_by_flag = true,
             .head_norms = true,
+            .kv_heads = 4,
             .experts = "num_experts",
             .expert_width = "moe_intermediate_size"},
     Decoder{.type = "gpt_oss",
@@ -50,6 +57,7 @@ constexpr std::array kDecoders{
             .bias_usual = true,
             .sinks = true,
             .head_dim = 64,
+            .kv_heads = 8,
             .experts = "num_local_experts",
             .expert_width = "intermediate_size",
             .expert_bias = true},
@@ -92,11 +100,26 @@ double head_dim_of(ConfigValues& values, const Sizes& sizes, double usual) {
   return share;
 }
 
+// As transformers has them: null stands for as many as queries have, nothing for the family's own.
+double kv_heads_of(ConfigValues& values, const Decoder& family, const Sizes& sizes) {
+  constexpr std::string_view kKey = "num_key_value_heads";
+  const bool own = !values.has(kKey) && family.kv_heads > 0;
+  const double usual = own ? family.kv_heads : sizes.heads;
+  if (!values.has(kKey)) {
+    values.assume(fmt::format("{} heads of keys and values, {}: {} has no \"{}\"",
+                              usual,
+                              own ? "transformers' default of the family" : "as many as of queries",
+                              values.name(),
+                              kKey));
+  }
+  return values.size_or(kKey, usual, sizes.heads);
+}
+
 // Adds biases and norms of heads to the layer's vectors.
 void set_attention(Layer& layer, ConfigValues& values, const Decoder& family, const Sizes& sizes) {
   Attention& attention = layer.attention;
   attention.heads = sizes.heads;
-  attention.kv_heads = values.size_or("num_key_value_heads", sizes.heads, sizes.heads);
+  attention.kv_heads = kv_heads_of(values, family, sizes);
   const double groups = sizes.heads / attention.kv_heads;
   values.must(groups == static_cast<double>(static_cast<uint64_t>(groups)),
               fmt::format("\"num_attention_heads\" {} is no multiple of \"num_key_value_heads\" {}",
@@ -383,6 +406,7 @@ ho::Result<Transformer> parse_config(std::string_view text,
   HORING_ASSIGN(Transformer model, read(values, type));
   HORING_TRY(values.status());
   model.family = type;
+  model.assumed = values.assumed();
   if (const double total = parameters_of(model).total; total > kMaxModelParameters) {
     return ho::invalid(fmt::format(
         "{}: has {:.3g} parameters; takes at most {}", name, total, kMaxModelParameters));

@@ -3,7 +3,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
+#include <set>
 
 #include "base/escaped.hpp"
 
@@ -26,14 +29,30 @@ std::string to_string(const Json& value) {
 }  // namespace
 
 ho::Result<Json> parse_config_object(std::string_view text, std::string_view name) {
-  const auto keeps = [](int depth, Json::parse_event_t /*event*/, const Json& /*value*/) {
-    return depth <= kMaxDepth;
+  using Event = Json::parse_event_t;
+  std::array<std::set<std::string>, kMaxDepth + 2> seen;  // keys of the object around, by depth
+  std::optional<std::string> twice;
+  const auto keeps = [&](int depth, Event event, const Json& value) {
+    if (depth > kMaxDepth) {
+      return false;
+    }
+    const auto level = static_cast<size_t>(depth);
+    if (event == Event::object_start) {
+      seen.at(level + 1).clear();  // its keys are one deeper
+    } else if (event == Event::key && !seen.at(level).insert(value.get<std::string>()).second) {
+      twice = value.get<std::string>();
+    }
+    return true;
   };
   Json json = Json::parse(text, keeps, false);
   if (!json.is_object()) {
     return ho::invalid(fmt::format("{}: {}; takes the config.json of a Hugging Face model",
                                    name,
                                    json.is_discarded() ? "is not JSON" : "is JSON but no object"));
+  }
+  if (twice) {
+    return ho::invalid(
+        fmt::format("{}: {} is given twice; write it once", name, to_string(Json(*twice))));
   }
   return json;
 }

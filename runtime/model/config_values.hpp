@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/option_names.hpp"
@@ -30,6 +31,11 @@ class ConfigValues {
   [[nodiscard]] std::vector<double> sizes_or_none(std::string_view key);
   [[nodiscard]] std::vector<std::string> texts_or_none(std::string_view key);
 
+  [[nodiscard]] bool has(std::string_view key) const { return object_.contains(std::string(key)); }
+  // What stands for a value that is not there, where the file's owner should know.
+  void assume(std::string what) { assumed_.push_back(std::move(what)); }
+  [[nodiscard]] const std::vector<std::string>& assumed() const { return assumed_; }
+
   void must(bool holds, const std::string& problem);
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const ho::OptionNames& named() const { return named_; }
@@ -45,10 +51,11 @@ class ConfigValues {
   std::string name_;
   ho::OptionNames named_;
   std::vector<std::string> missing_;
+  std::vector<std::string> assumed_;
   std::string problem_;
 };
 
-// One JSON object, or why the text is none.
+// One JSON object in which no key is given twice, or why the text is none.
 [[nodiscard]] ho::Result<nlohmann::json> parse_config_object(std::string_view text,
                                                              std::string_view name);
 

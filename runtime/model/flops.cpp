@@ -46,8 +46,11 @@ StepFlops step_flops(const Transformer& model,
                      double sequence,
                      double trained_share,
                      Recompute recompute,
-                     ScoreCount count) {
+                     ScoreCount count,
+                     double adapters) {
   StepFlops step;
+  step.forward = 2 * adapters;
+  step.backward = 4 * adapters;
   for (const Flops& unit : unit_flops(model, sequence, count)) {
     step.forward += unit.total();
     step.backward += unit.matrices * (1 + trained_share) + 2 * unit.scores;

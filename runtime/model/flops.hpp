@@ -8,7 +8,8 @@
 //
 // The backward pass takes as much again for the inputs' gradients, and as much for those of the
 // parameters that are trained. So all of it is three forward passes, or next to two where nearly
-// all is frozen.
+// all is frozen. Adapters beside frozen matrices (LoRA, arXiv 2106.09685: two of rank r beside one)
+// are matrices of their own, all trained: 2 of each parameter forward, and 4 backward.
 #pragma once
 
 #include <cstdint>
@@ -50,11 +51,13 @@ struct StepFlops {
   [[nodiscard]] double model() const { return forward + backward; }
   [[nodiscard]] double executed() const { return model() + again; }
 };
-// `trained_share`: of the parameters, those that are trained.
+// `trained_share`: of the model's parameters, those that are trained. `adapters`: parameters beside
+// them.
 [[nodiscard]] StepFlops step_flops(const Transformer& model,
                                    double sequence,
                                    double trained_share,
                                    Recompute recompute,
-                                   ScoreCount count);
+                                   ScoreCount count,
+                                   double adapters = 0);
 
 }  // namespace paro

@@ -53,6 +53,7 @@ struct Transformer {
   double embedding = 0;   // parameters of the embedding, positions and their norm included
   double head_own = 0;    // parameters of the head beside its vocabulary x hidden matrix
   std::vector<Layer> layers;
+  std::vector<std::string> assumed;  // what its file leaves out and parameters depend on
 };
 
 // Of one layer.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/batch.hpp"
+#include "planner/reason.hpp"
 
 namespace paro {
 namespace {
@@ -44,9 +45,19 @@ size_t least_missing(const std::vector<Sized>& all) {
   return static_cast<size_t>(least - all.begin());
 }
 
+struct Ranked {
+  std::vector<StrategyFigures> figures;  // of all sizes, one after the other
+  std::vector<size_t> order;             // of those that fit
+  size_t chosen = 0;                     // the size that has the best of all
+};
+
+size_t size_of(size_t row) {
+  return row / kStrategyCount;
+}
+
 // Ranks each size's strategies in the one order of all, of equals those with the request's own
-// size, a node's ranks, first. Returns the size that has the best of all.
-size_t rank(std::vector<Sized>& all, uint32_t own_size) {
+// size, a node's ranks, first.
+Ranked rank(std::vector<Sized>& all, uint32_t own_size) {
   std::vector<StrategyFigures> figures;
   std::vector<size_t> fitting;
   for (const Sized& sized : all) {
@@ -57,18 +68,46 @@ size_t rank(std::vector<Sized>& all, uint32_t own_size) {
       figures.push_back(row);
     }
   }
-  const auto size_of = [](size_t row) { return row / kStrategyCount; };
   std::stable_partition(fitting.begin(), fitting.end(), [&](size_t row) {
     return all[size_of(row)].request.world.group_size == own_size;
   });
   if (fitting.empty()) {
-    return least_missing(all);
+    return {std::move(figures), {}, least_missing(all)};
   }
-  const std::vector<size_t> order = in_order(std::move(fitting), figures);
+  std::vector<size_t> order = in_order(std::move(fitting), figures);
   for (const size_t row : order) {
     all[size_of(row)].ranking.push_back(row % kStrategyCount);
   }
-  return size_of(order.front());
+  const size_t chosen = size_of(order.front());
+  return {std::move(figures), std::move(order), chosen};
+}
+
+void set_extremes(const Ranked& ranked, SizedPlans& plans) {
+  const Extremes all = extremes_of(ranked.order, ranked.figures);
+  const auto sized = [](const std::optional<size_t>& row) {
+    return row ? std::optional(SizedRow{size_of(*row), *row % kStrategyCount}) : std::nullopt;
+  };
+  plans.fastest = sized(all.fastest);
+  plans.smallest = sized(all.smallest);
+  plans.simplest = sized(all.simplest);
+}
+
+// Beside the fastest where another size has it, else beside the best of the others in the order.
+void set_reason(const Ranked& ranked, SizedPlans& plans) {
+  const auto is_other = [&](size_t row) { return size_of(row) != plans.chosen; };
+  const auto next = std::find_if(ranked.order.begin(), ranked.order.end(), is_other);
+  if (next == ranked.order.end()) {
+    return;
+  }
+  const size_t fastest = *extremes_of(ranked.order, ranked.figures).fastest;
+  const size_t other = is_other(fastest) ? fastest : *next;
+  SizedPlan& chosen = plans.plans[plans.chosen];
+  plans.why = size_reason(ranked.figures[ranked.order.front()],
+                          chosen.request.world.group_size,
+                          ranked.figures[other],
+                          plans.plans[size_of(other)].request.world.group_size);
+  chosen.recommendation.reasons.push_back(plans.why);
+  chosen.recommendation.why += " " + plans.why;
 }
 
 }  // namespace
@@ -101,19 +140,26 @@ ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request, const Grou
     all.push_back({std::move(sized), std::move(figures), {}});
   }
   SizedPlans result;
-  result.chosen = rank(all, request.world.group_size);
+  const Ranked ranked = rank(all, request.world.group_size);
+  result.chosen = ranked.chosen;
   for (Sized& sized : all) {
     HORING_ASSIGN(
         Recommendation recommendation,
         recommendation_of(std::move(sized.figures), std::move(sized.ranking), sized.request));
     result.plans.push_back({std::move(sized.request), std::move(recommendation)});
   }
+  set_extremes(ranked, result);
+  set_reason(ranked, result);
   return result;
 }
 
 double spine_bytes(const StrategyFigures& figures, const PlannerRequest& request) {
   const PlannerRequest chosen = with_batch(figures.strategy, request);
-  return outermost_bytes(figures.strategy, chosen.model, chosen.bytes, chosen.world, chosen.links)
+  return level_bytes(figures.strategy,
+                     step_volumes(chosen.model, chosen.bytes),
+                     chosen.world,
+                     chosen.links,
+                     LevelBytes::Over::kOutermost)
       .communication(chosen.micro_batches);
 }
 

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/status.hpp"
@@ -30,10 +32,26 @@ struct SizedPlan {
   Recommendation recommendation;
 };
 
+// A strategy with groups of one of several sizes.
+struct SizedRow {
+  size_t plan = 0;
+  size_t row = 0;  // of the figures of its recommendation
+};
+
 struct SizedPlans {
   std::vector<SizedPlan> plans;  // by ascending size; at least one
   // Whose recommendation is the best. The rankings are parts of one order of all sizes' strategies.
   size_t chosen = 0;
+  // Extremes of all sizes.
+  std::optional<SizedRow> fastest;
+  std::optional<SizedRow> smallest;
+  std::optional<SizedRow> simplest;
+  // Why that size, one sentence, which is the last of its reasons too; empty where there is but one
+  // size, or nothing fits.
+  std::string why;
+  [[nodiscard]] const StrategyFigures& figures(const SizedRow& at) const {
+    return plans[at.plan].recommendation.figures[at.row];
+  }
 };
 
 [[nodiscard]] ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request,

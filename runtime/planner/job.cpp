@@ -83,7 +83,8 @@ void set_model(const Job& job, double sequence, PlannerRequest& request) {
   const double trained_share = request.model.trainable / request.model.parameters;
   const RankModel rank = model_of_rank(model, job.sizes);
   if (!job.sizes.alone()) {
-    request.model = {rank.parameters(), rank.parameters() * trained_share};
+    const double of_rank = rank.parameters() * (1 + job.adapters / parameters_of(model).total);
+    request.model = {of_rank, of_rank * trained_share};
   }
   request.layers = rank.layers;
   request.routed_share = rank.parameters() > 0 ? rank.routed / rank.parameters() : 0;
@@ -112,6 +113,16 @@ double beside_s(const Job& job,
   return seconds;
 }
 
+StepFlops flops_of(const Job& job,
+                   Recompute recompute,
+                   double sequence,
+                   const PlannerRequest& request) {
+  const double trained_share =
+      job.adapters > 0 ? 0 : request.model.trainable / request.model.parameters;
+  return step_flops(
+      job.model, sequence, trained_share, recompute, ScoreCount::kCausal, job.adapters);
+}
+
 struct Computing {
   double flops_of_token = 0;  // of the model
   double peak_flops = 0;      // of the GPU; 0: none is named
@@ -123,9 +134,7 @@ ho::Result<Computing> computing_of(const Job& job,
                                    Precision precision,
                                    double sequence,
                                    PlannerRequest& request) {
-  const double trained_share = request.model.trainable / request.model.parameters;
-  const StepFlops flops =
-      step_flops(job.model, sequence, trained_share, job.recompute, ScoreCount::kCausal);
+  const StepFlops flops = flops_of(job, job.recompute, sequence, request);
   request.forward_share = flops.forward / flops.executed();
   Computing computing;
   computing.flops_of_token = flops.model();
@@ -170,6 +179,15 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
   }
   HORING_ASSIGN(const uint32_t sequences,
                 sequences_of_rank(job.global_batch, data_ranks, job.named));
+  if (sequences > kMaxMicroBatches) {
+    return ho::invalid(
+        fmt::format("{} {}: makes {} sequences of each of {} ranks; takes at most {}",
+                    job.named("global-batch"),
+                    job.global_batch,
+                    sequences,
+                    data_ranks,
+                    kMaxMicroBatches));
+  }
   if (job.micro_batch || job.sizes.pipeline > 1) {
     if (!job.micro_batch) {
       request.assumed.push_back("micro-batches of 1 sequence in the pipeline: give " +
@@ -215,17 +233,13 @@ double activations_of(const Job& job, Recompute recompute, double sequence, uint
 // What more recomputation than the job's would leave of activations and make of computation, which
 // goes on at the same rate.
 void set_recomputed(const Job& job, double sequence, const Batch& batch, PlannerRequest& request) {
-  const double trained_share = request.model.trainable / request.model.parameters;
-  const auto flops_with = [&](Recompute recompute) {
-    return step_flops(job.model, sequence, trained_share, recompute, ScoreCount::kCausal);
-  };
-  const double executed = flops_with(job.recompute).executed();
+  const double executed = flops_of(job, job.recompute, sequence, request).executed();
   for (const auto& [recompute, name] :
        {std::pair(Recompute::kSelective, "selective"), std::pair(Recompute::kFull, "full")}) {
     if (recompute <= job.recompute) {
       continue;
     }
-    const StepFlops flops = flops_with(recompute);
+    const StepFlops flops = flops_of(job, recompute, sequence, request);
     const double of_sequence = activations_of(job, recompute, sequence, batch.accumulation);
     request.recomputed.push_back({name,
                                   of_sequence * batch.micro_batch,
@@ -283,11 +297,21 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
                     job.named("gpu"),
                     job.named("compute-time")));
   }
+  if (request.compute_s > kMaxSeconds) {
+    return ho::invalid(fmt::format("{} {} and {} make a step of {:.3g} s; takes at most {:.3g} s",
+                                   job.named("sequence"),
+                                   sequence,
+                                   job.named("mfu"),
+                                   request.compute_s,
+                                   kMaxSeconds));
+  }
   const double of_sequence = activations_of(job, job.recompute, sequence, batch.accumulation);
   request.activation_bytes = job.activation_bytes.value_or(of_sequence * batch.micro_batch);
   request.activations_of_sequence = job.activation_bytes.value_or(of_sequence);
   if (!job.activation_bytes) {
-    set_recomputed(job, sequence, batch, request);
+    if (request.compute_s > 0) {  // else it is not known what computing anew would take
+      set_recomputed(job, sequence, batch, request);
+    }
     request.assumed.push_back(
         fmt::format("activations of {} for a sequence, by formula, with FlashAttention: give {}",
                     ho::bytes_text(of_sequence),

@@ -27,6 +27,7 @@ namespace paro {
 struct Job {
   ho::OptionNames named;  // in messages
   Transformer model;
+  double adapters = 0;  // trained parameters beside the model's, which are frozen then
   double sequence = 0;  // 0: the model's longest
   std::optional<Gpu> gpu;
   std::optional<Precision> precision;      // bf16, or fp16 where the GPU has no other of 16 bits

@@ -193,7 +193,7 @@ ho::Result<std::optional<NearMiss>> near_miss_of(const Recommendation& all,
                  best == nullptr ? std::numeric_limits<double>::infinity() : best->time.step_s));
   add_groups(strategy, request, miss.remedies);
   add_activations(figures, miss.remedies);
-  return std::optional(std::move(miss));
+  return miss.remedies.empty() ? std::nullopt : std::optional(std::move(miss));
 }
 
 }  // namespace paro

@@ -67,31 +67,33 @@ void put_in_order(std::span<size_t> rows, const std::vector<StrategyFigures>& fi
   }
 }
 
-// Of those as fast as the fastest, in the ranking's order.
-void set_extremes(Recommendation& all) {
-  if (all.ranking.empty()) {
-    return;
+}  // namespace
+
+Extremes extremes_of(const std::vector<size_t>& ranking,
+                     const std::vector<StrategyFigures>& figures) {
+  Extremes all;
+  if (ranking.empty()) {
+    return all;
   }
   const auto least = [&](const std::vector<size_t>& rows, double (*value)(const StrategyFigures&)) {
     return *std::min_element(rows.begin(), rows.end(), [&](size_t a, size_t b) {
-      return value(all.figures[a]) < value(all.figures[b]);
+      return value(figures[a]) < value(figures[b]);
     });
   };
-  all.fastest = least(all.ranking, step);
-  std::vector<size_t> as_fast_rows;
-  for (const size_t row : all.ranking) {
-    if (as_fast(step(all.figures[*all.fastest]), step(all.figures[row]))) {
+  all.fastest = least(ranking, step);
+  std::vector<size_t> as_fast_rows;  // in the ranking's order
+  for (const size_t row : ranking) {
+    if (as_fast(step(figures[*all.fastest]), step(figures[row]))) {
       as_fast_rows.push_back(row);
     }
   }
   all.smallest = least(as_fast_rows, memory);
   const size_t simplest = least(as_fast_rows, effort_of);
-  if (!known_as(all.figures[simplest].strategy).empty()) {
+  if (!known_as(figures[simplest].strategy).empty()) {
     all.simplest = simplest;
   }
+  return all;
 }
-
-}  // namespace
 
 double memory_tie(const StrategyFigures& better) {
   return kMemoryTieShare * (better.memory_bytes > 0 ? better.memory_bytes : better.memory.total());
@@ -129,7 +131,7 @@ ho::Result<Recommendation> recommendation_of(std::vector<StrategyFigures> figure
   Recommendation result;
   result.figures = std::move(figures);
   result.ranking = std::move(ranking);
-  set_extremes(result);
+  static_cast<Extremes&>(result) = extremes_of(result.ranking, result.figures);
   HORING_ASSIGN(result.near_miss, near_miss_of(result, request));
   result.reasons = reasons(result, request);
   for (const std::string& reason : result.reasons) {

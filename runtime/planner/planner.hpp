@@ -32,19 +32,22 @@ namespace paro {
 // What does not fit, would be faster than what does, and lacks least.
 struct NearMiss {
   size_t row = 0;  // of the figures
-  // Each makes it fit on its own, with what it then needs; may be empty.
+  // Each makes it fit on its own, with what it then needs; at least one.
   std::vector<std::string> remedies;
 };
 
-struct Recommendation {
-  std::vector<StrategyFigures> figures;  // of all 14, in the order of all_strategies()
-  std::vector<size_t> ranking;           // those of them that fit, the best first; may be empty
-  // Rows of the figures, of those that fit: the shortest step; and, of those whose step is as
-  // long as that, the least memory, and what users' frameworks have a name for and need no groups
-  // for, or a name at least.
+// Rows of figures, of those that fit: the shortest step; and, of those whose step is as long as
+// that, the least memory, and what users' frameworks have a name for and need no groups for, or a
+// name at least.
+struct Extremes {
   std::optional<size_t> fastest;
   std::optional<size_t> smallest;
   std::optional<size_t> simplest;
+};
+
+struct Recommendation : Extremes {
+  std::vector<StrategyFigures> figures;  // of all 14, in the order of all_strategies()
+  std::vector<size_t> ranking;           // those of them that fit, the best first; may be empty
   std::optional<NearMiss> near_miss;
   // Sentences with the figures that decided; where nothing fits, by how much, and what would help.
   // By lines: what is recommended and its bottleneck, the runner-up, the near miss.
@@ -68,6 +71,10 @@ struct Recommendation {
 [[nodiscard]] ho::Result<Recommendation> recommendation_of(std::vector<StrategyFigures> figures,
                                                            std::vector<size_t> ranking,
                                                            const PlannerRequest& request);
+
+// Of rows in that order; may be of several requests.
+[[nodiscard]] Extremes extremes_of(const std::vector<size_t>& ranking,
+                                   const std::vector<StrategyFigures>& figures);
 
 // The same order of any rows of `figures`, the best first; of equals in all of this the first.
 [[nodiscard]] std::vector<size_t> in_order(std::vector<size_t> rows,

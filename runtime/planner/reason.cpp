@@ -105,12 +105,12 @@ std::string remedies_text(const std::vector<std::string>& remedies) {
 std::string near_miss_sentence(const Recommendation& all) {
   const NearMiss& miss = *all.near_miss;
   const StrategyFigures& figures = all.figures[miss.row];
-  return fmt::format("{}{} would take {} but lacks {}{}.",
+  return fmt::format("{}{} would take {} but lacks {}; it fits with {}.",
                      all.recommended() == nullptr ? "Of those as fast as the fastest " : "",
                      letters(figures.strategy),
                      ho::seconds_text(figures.time.step_s),
                      ho::bytes_text(figures.missing_bytes),
-                     miss.remedies.empty() ? "" : "; it fits with " + remedies_text(miss.remedies));
+                     remedies_text(miss.remedies));
 }
 
 std::string more_groups_clause(const Recommendation& recommendation,
@@ -161,6 +161,21 @@ std::string nothing_fits(const Recommendation& recommendation, const PlannerRequ
 }
 
 }  // namespace
+
+std::string size_reason(const StrategyFigures& best,
+                        uint32_t size,
+                        const StrategyFigures& other,
+                        uint32_t other_size) {
+  const std::string subject = fmt::format(
+      "Groups of {} are taken: {} in groups of {}", size, letters(other.strategy), other_size);
+  const std::string step = ho::seconds_text(other.time.step_s);
+  if (!as_fast(best.time.step_s, other.time.step_s)) {
+    return fmt::format("{} would take {}.", subject, step);
+  }
+  const std::string worse = worse_clause(best, other);
+  return worse.empty() ? fmt::format("{} is as fast ({}) and no better.", subject, step)
+                       : fmt::format("{} is as fast ({}) but {}.", subject, step, worse);
+}
 
 std::vector<std::string> reasons(const Recommendation& recommendation,
                                  const PlannerRequest& request) {

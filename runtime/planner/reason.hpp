@@ -1,6 +1,7 @@
 // A recommendation as text. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,5 +12,12 @@ namespace paro {
 // Recommendation::reasons, of one that has all else.
 [[nodiscard]] std::vector<std::string> reasons(const Recommendation& recommendation,
                                                const PlannerRequest& request);
+
+// Why groups of `size`, with which `best` is the best of all sizes, and not of another size, with
+// `other`.
+[[nodiscard]] std::string size_reason(const StrategyFigures& best,
+                                      uint32_t size,
+                                      const StrategyFigures& other,
+                                      uint32_t other_size);
 
 }  // namespace paro

@@ -9,11 +9,6 @@
 namespace paro {
 namespace {
 
-constexpr double kMaxParameters = 1e15;
-constexpr double kMaxBytes = 1e18;
-constexpr double kMaxSeconds = 1e9;
-constexpr double kMaxMicroBatches = 1e6;
-
 struct Quantity {
   std::string_view name;
   double value;
@@ -74,7 +69,7 @@ ho::Status check(const PlannerRequest& request) {
       Quantity{"seconds of a call between groups", links.inter_call_s, 0, kMaxSeconds},
       Quantity{"seconds of a call over all ranks", links.world_call_s, 0, kMaxSeconds},
       Quantity{"bytes between groups for each of a call's", links.between_factor, 0, kMaxRanks},
-      Quantity{"NICs of a group", links.nics_per_group, least_inter * 1e-3, kMaxRanks},
+      Quantity{"NICs of a group", links.nics_per_group, least_inter * kMinNics, kMaxRanks},
       Quantity{"bytes of memory", request.memory_bytes, 0, kMaxBytes},
       Quantity{"bytes of activations", request.activation_bytes, 0, kMaxBytes},
       Quantity{"bytes of memory in reserve", request.reserve_bytes, 0, kMaxBytes},

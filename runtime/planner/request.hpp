@@ -18,7 +18,12 @@
 namespace paro {
 
 inline constexpr uint32_t kMaxLayers = 1024;
-inline constexpr uint32_t kMaxRanks = 1U << 20U;
+inline constexpr auto kMaxRanks = static_cast<uint32_t>(ho::cost::kMaxRanks);
+inline constexpr double kMaxParameters = 1e15;
+inline constexpr double kMaxBytes = 1e18;  // and bytes per second
+inline constexpr double kMaxSeconds = 1e9;
+inline constexpr uint32_t kMaxMicroBatches = 1'000'000;  // and sequences of a rank
+inline constexpr double kMinNics = 1e-3;
 
 // Bytes that a unit's collectives carry, padding included, where its owner knows them; else as
 // many as its parameters have.

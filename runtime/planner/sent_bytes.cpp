@@ -6,7 +6,7 @@
 namespace paro {
 namespace {
 
-using Over = RankBytes::Over;
+using Over = LevelBytes::Over;
 
 StepVolumes& operator+=(StepVolumes& sum, const StepVolumes& more) {
   sum.gathered += more.gathered;
@@ -50,7 +50,7 @@ SentBytes sent_bytes(const Strategy& strategy, const PlannerRequest& request) {
   const PlannerRequest chosen = with_batch(strategy, request);
   const auto sent = [&](Over over) {
     const StepVolumes volumes = volumes_of(chosen, over);
-    return rank_bytes(strategy, volumes, chosen.world, chosen.links, over)
+    return level_bytes(strategy, volumes, chosen.world, chosen.links, over)
         .communication(chosen.micro_batches);
   };
   return {sent(Over::kInnermost), sent(Over::kOthers)};

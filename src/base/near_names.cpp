@@ -14,6 +14,18 @@ char folded(char letter) {
   return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
 }
 
+// To the known name, or where that is nearer to what it has before a separator: h1000 is one letter
+// from the h100 of h100-sxm. Of a short name one letter is much.
+size_t distance_to(std::string_view name, std::string_view known) {
+  size_t nearest = edit_distance(name, known);
+  for (size_t at = known.find_first_of("-._"); at != std::string_view::npos;
+       at = known.find_first_of("-._", at + 1)) {
+    const size_t distance = edit_distance(name, known.substr(0, at));
+    nearest = distance <= name.size() / 5 ? std::min(nearest, distance) : nearest;
+  }
+  return nearest;
+}
+
 std::string joined(const std::vector<std::string_view>& names) {
   std::string text;
   for (const std::string_view name : names) {
@@ -50,7 +62,7 @@ std::vector<std::string_view> near_names(std::string_view name,
     const size_t shorter = std::min(name.size(), each.size());
     const bool begins =
         shorter > 1 && edit_distance(name.substr(0, shorter), each.substr(0, shorter)) == 0;
-    const size_t distance = edit_distance(name, each);
+    const size_t distance = distance_to(name, each);
     if (begins || distance <= std::max<size_t>(name.size() / 3, 1)) {
       near.emplace_back(begins ? 0 : distance, each);
     }

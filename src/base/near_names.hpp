@@ -12,8 +12,8 @@ namespace ho {
 [[nodiscard]] size_t edit_distance(std::string_view a, std::string_view b);
 
 // The known names that are nearest, at most `most` of them, the nearest first: those that begin
-// with the name or whose beginning it is, and those that differ in a third of its characters at
-// most.
+// with the name or whose beginning it is, those that differ in a third of its characters at most,
+// and those whose part before a separator differs in a fifth at most.
 [[nodiscard]] std::vector<std::string_view> near_names(std::string_view name,
                                                        const std::vector<std::string_view>& known,
                                                        size_t most = 4);

@@ -219,10 +219,18 @@ Result<double> parse_number_up_to(std::string_view what, std::string_view text, 
 }
 
 Result<uint32_t> parse_whole(std::string_view what, std::string_view text, uint32_t least) {
-  if (const auto number = whole_number<uint32_t>(text); number && *number >= least) {
+  return parse_whole_up_to(what, text, least, UINT32_MAX);
+}
+
+Result<uint32_t> parse_whole_up_to(std::string_view what,
+                                   std::string_view text,
+                                   uint32_t least,
+                                   uint32_t most) {
+  if (const auto number = whole_number<uint32_t>(text);
+      number && *number >= least && *number <= most) {
     return *number;
   }
-  return refused(what, text, fmt::format("a whole number from {} to {}", least, UINT32_MAX));
+  return refused(what, text, fmt::format("a whole number from {} to {}", least, most));
 }
 
 std::string bytes_text(double bytes) {

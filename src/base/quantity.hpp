@@ -59,6 +59,10 @@ template <std::integral Number>
 [[nodiscard]] Result<uint32_t> parse_whole(std::string_view what,
                                            std::string_view text,
                                            uint32_t least);
+[[nodiscard]] Result<uint32_t> parse_whole_up_to(std::string_view what,
+                                                 std::string_view text,
+                                                 uint32_t least,
+                                                 uint32_t most);
 
 // To three digits.
 [[nodiscard]] std::string bytes_text(double bytes);      // "63.4 GB"

@@ -145,8 +145,17 @@ Json name_json(const StrategyFigures* figures) {
   return figures == nullptr ? Json() : Json(letters(figures->strategy));
 }
 
-Json name_json(const Recommendation& recommendation, const std::optional<size_t>& row) {
-  return name_json(row ? &recommendation.figures[*row] : nullptr);
+// A name, and the size of the groups that it is of.
+void add_extreme(Json& json,
+                 const std::string& key,
+                 const Report& report,
+                 const std::optional<size_t>& row,
+                 const std::optional<SizedRow>& sized) {
+  const auto& own = report.recommendation.figures;
+  json[key] = name_json(sized ? &report.sizes.figures(*sized) : row ? &own[*row] : nullptr);
+  const PlannerRequest& request =
+      sized ? report.sizes.plans[sized->plan].request : report.options.request;
+  json[key + "_group_size"] = sized || row ? Json(request.world.group_size) : Json();
 }
 
 Json near_miss_json(const Recommendation& recommendation) {
@@ -161,7 +170,13 @@ Json near_miss_json(const Recommendation& recommendation) {
 }
 
 Json sweep_json(const Sweep& sweep) {
-  Json json = {{"option", sweep.option}, {"values", Json::array()}, {"least", nullptr}};
+  Json json = {{"option", sweep.option},
+               {"values", Json::array()},
+               {"impossible", Json::array()},
+               {"least", nullptr}};
+  for (const ImpossibleValue& each : sweep.impossible) {
+    json["impossible"].push_back({{"value", each.value}, {"why", each.why}});
+  }
   for (const SweepRow& row : sweep.rows) {
     const StrategyFigures& best = row.best();
     const double step_s = best.time.step_s;
@@ -287,9 +302,9 @@ Json report_json(const Report& report) {
   }
   json["recommended"] = name_json(recommendation.recommended());
   json["runner_up"] = name_json(recommendation.runner_up());
-  json["fastest"] = name_json(recommendation, recommendation.fastest);
-  json["smallest"] = name_json(recommendation, recommendation.smallest);
-  json["simplest"] = name_json(recommendation, recommendation.simplest);
+  add_extreme(json, "fastest", report, recommendation.fastest, report.sizes.fastest);
+  add_extreme(json, "smallest", report, recommendation.smallest, report.sizes.smallest);
+  add_extreme(json, "simplest", report, recommendation.simplest, report.sizes.simplest);
   json["near_miss"] = near_miss_json(recommendation);
   json["why"] = recommendation.why;
   json["reasons"] = recommendation.reasons;

@@ -20,30 +20,49 @@ constexpr std::string_view kKeys =
     "nodes, ranks_per_node, memory, intra, inter, nics, intra_call, inter_call, world_call, or "
     "levels";
 
+struct FileQuantity {
+  std::string_view key;
+  std::optional<double> ClusterFacts::*fact;
+  ho::Result<double> (*parse)(std::string_view, std::string_view);
+  const char* example;
+  double most;
+};
+constexpr std::array kQuantities{
+    FileQuantity{"memory", &ClusterFacts::memory_bytes, ho::parse_size, "80GB", kMaxBytes},
+    FileQuantity{"intra", &ClusterFacts::intra_bytes_per_s, ho::parse_rate, "2000Gbit", kMaxBytes},
+    FileQuantity{"inter", &ClusterFacts::inter_bytes_per_s, ho::parse_rate, "80Gbit", kMaxBytes},
+    FileQuantity{"intra_call", &ClusterFacts::intra_call_s, ho::parse_time, "20us", kMaxSeconds},
+    FileQuantity{"inter_call", &ClusterFacts::inter_call_s, ho::parse_time, "100us", kMaxSeconds},
+    FileQuantity{"world_call", &ClusterFacts::world_call_s, ho::parse_time, "100us", kMaxSeconds},
+};
+
 ho::Status set(ClusterFacts& facts,
                const std::string& key,
                const nlohmann::json& value,
                std::string_view name) {
   const std::string what = fmt::format("{}: \"{}\"", name, key);
-  if (key == "nodes") {
+  const auto* const quantity =
+      std::find_if(kQuantities.begin(), kQuantities.end(), [&](const FileQuantity& each) {
+        return each.key == key;
+      });
+  if (quantity != kQuantities.end()) {
+    HORING_ASSIGN(const double number,
+                  ho::quantity_of(what, value, quantity->parse, quantity->example));
+    if (number > quantity->most) {
+      return ho::invalid(
+          fmt::format("{} {}: takes at most {}", what, ho::value_text(value), quantity->most));
+    }
+    facts.*(quantity->fact) = number;
+  } else if (key == "nodes") {
     HORING_ASSIGN(facts.nodes, ho::whole_of(what, value));
   } else if (key == "ranks_per_node") {
     HORING_ASSIGN(facts.ranks_per_node, ho::whole_of(what, value));
-  } else if (key == "memory") {
-    HORING_ASSIGN(facts.memory_bytes, ho::quantity_of(what, value, ho::parse_size, "80GB"));
-  } else if (key == "intra") {
-    HORING_ASSIGN(facts.intra_bytes_per_s,
-                  ho::quantity_of(what, value, ho::parse_rate, "2000Gbit"));
-  } else if (key == "inter") {
-    HORING_ASSIGN(facts.inter_bytes_per_s, ho::quantity_of(what, value, ho::parse_rate, "80Gbit"));
   } else if (key == "nics") {
     HORING_ASSIGN(facts.nics, ho::positive_of(what, value));
-  } else if (key == "intra_call") {
-    HORING_ASSIGN(facts.intra_call_s, ho::quantity_of(what, value, ho::parse_time, "20us"));
-  } else if (key == "inter_call") {
-    HORING_ASSIGN(facts.inter_call_s, ho::quantity_of(what, value, ho::parse_time, "100us"));
-  } else if (key == "world_call") {
-    HORING_ASSIGN(facts.world_call_s, ho::quantity_of(what, value, ho::parse_time, "100us"));
+    if (*facts.nics > kMaxRanks) {
+      return ho::invalid(
+          fmt::format("{} {}: takes at most {}", what, ho::value_text(value), kMaxRanks));
+    }
   } else {
     return ho::invalid(fmt::format(
         "{}: {} is not known; takes {}", name, ho::value_text(nlohmann::json(key)), kKeys));
@@ -108,6 +127,21 @@ ho::Status check_memory(const ClusterFacts& facts) {
              : ho::Status();
 }
 
+// The request has these limits too, but not the options.
+ho::Status check_size(const ClusterFacts& facts, const ho::OptionNames& named) {
+  if (uint64_t{1} * *facts.nodes * *facts.ranks_per_node > kMaxRanks) {
+    return ho::invalid(fmt::format("{} {} of {} ranks: takes at most {} ranks in all",
+                                   named("nodes"),
+                                   *facts.nodes,
+                                   *facts.ranks_per_node,
+                                   kMaxRanks));
+  }
+  const bool too_few = *facts.nodes > 1 && facts.nics && *facts.nics < kMinNics;
+  return too_few ? ho::invalid(fmt::format(
+                       "{} {}: takes {} or more", named("nics"), *facts.nics, kMinNics))
+                 : ho::Status();
+}
+
 // Options of the short form say nothing of levels.
 ho::Status refuse_short_form(const ClusterFacts& facts, const ho::OptionNames& named) {
   const std::array<std::pair<std::string, bool>, 8> options{
@@ -168,6 +202,7 @@ ho::Status apply(const ClusterFacts& facts, PlannerRequest& request, const ho::O
     return missing(named("inter"), "the rate of a NIC between nodes", "80Gbit");
   }
   HORING_TRY(check_memory(facts));
+  HORING_TRY(check_size(facts, named));
   request.world = {*facts.nodes, *facts.ranks_per_node};
   request.links.intra_bytes_per_s = facts.intra_bytes_per_s.value_or(0);
   request.links.inter_bytes_per_s = facts.inter_bytes_per_s.value_or(0);

@@ -18,7 +18,8 @@ std::string unit_name(const Cluster& levels, size_t at) {
 std::string level_text(const Cluster& levels, size_t at) {
   constexpr double kGigabit = 1e9 / 8;
   const ho::cost::Level& level = levels[at];
-  std::string text = fmt::format("{} of {} {}s", level.name, level.size, unit_name(levels, at));
+  std::string text =
+      fmt::format("{} of {}", level.name, ho::counted(level.size, unit_name(levels, at)));
   if (std::isfinite(level.rate)) {
     text += fmt::format(" at {:.4g} Gbit/s", level.rate / kGigabit);
   }
@@ -55,8 +56,8 @@ std::string levels_text(const PlannerRequest& request) {
   for (size_t at = 0; at < levels.size(); ++at) {
     text += (at == 0 ? "" : "; ") + level_text(levels, at);
   }
-  return text + fmt::format("; {} ranks; world collectives: {}",
-                            request.world.ranks(),
+  return text + fmt::format("; {}; world collectives: {}",
+                            ho::counted(request.world.ranks(), "rank"),
                             to_string(request.links.world));
 }
 
@@ -66,6 +67,9 @@ std::string groups_text(const PlannerRequest& request) {
   const auto members = inside_groups(levels, size);
   if (!members.ok()) {
     return {};
+  }
+  if (size == 1) {
+    return fmt::format("{} of 1 rank", request.world.group_count);
   }
   std::string text = fmt::format("{} of {} ranks, 0-{}", request.world.group_count, size, size - 1);
   if (request.world.group_count > 1) {
@@ -81,10 +85,7 @@ std::string sizes_text(const Report& report) {
     return {};
   }
   const Cluster levels = levels_of(plans.front().request.world, plans.front().request.links);
-  size_t outermost = levels.size() - 1;
-  while (outermost > 0 && levels[outermost].size == 1) {
-    --outermost;
-  }
+  const size_t outermost = outermost_level(levels);
   std::string text = fmt::format(
       "\nGroups, each size with its best strategy, in one order with all others (half: the step on "
       "links between nodes half as good); over {}: what each {} sends to others in a step.\n",
@@ -104,7 +105,7 @@ std::string sizes_text(const Report& report) {
                                           ho::bytes_text(spine_bytes(*best, plan.request)));
     text += "  " + groups_text(plan.request) + "\n";
   }
-  return text;
+  return report.sizes.why.empty() ? text : text + report.sizes.why + "\n";
 }
 
 }  // namespace paro

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "base/quantity.hpp"
 #include "base/text_file.hpp"
 #include "model/config.hpp"
 #include "model/known_models.hpp"
+#include "planner/request.hpp"
 
 namespace paro {
 namespace {
@@ -28,7 +31,7 @@ constexpr std::array kRound{
 ho::Status refused(const ModelSpec& spec, std::string_view problem) {
   return ho::invalid(fmt::format(
       "{} {}: {}; takes a name (paro plan --names), a Hugging Face config.json, or a list as "
-      "params=7e9,trainable=4e8,layers=32,sequence=2048,shared=1e8,sharing=1",
+      "params=7e9,trainable=4e8,adapters=4e7,layers=32,sequence=2048,shared=1e8,sharing=1",
       spec.named("model"),
       spec.text,
       problem));
@@ -59,6 +62,8 @@ ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
     spec.shape.reset();
   } else if (key == "trainable") {
     HORING_ASSIGN(spec.size.trainable, ho::parse_count(what, value));
+  } else if (key == "adapters") {
+    HORING_ASSIGN(spec.adapters, ho::parse_count(what, value));
   } else if (key == "layers") {
     HORING_ASSIGN(spec.layers, ho::parse_whole(what, value, 1));
     spec.shape.reset();
@@ -72,6 +77,11 @@ ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
     return refused(spec, fmt::format("'{}' is not known", key));
   }
   return {};
+}
+
+bool is_folder(std::string_view path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
 }
 
 // One piece between commas.
@@ -90,10 +100,11 @@ ho::Status take(ModelSpec& spec, std::string_view piece, std::set<std::string_vi
     return refused(spec, fmt::format("'{}' is not known here", piece));
   }
   seen.insert(piece);
-  if (is_path) {
-    return read_config(spec, std::string(piece) + (is_file ? "" : "/config.json"));
-  }
   const auto shape = known_model(piece);
+  // A name that is known goes before a folder of that name.
+  if (is_path || (!shape.ok() && is_folder(piece))) {
+    return read_config(spec, std::string(piece) + (is_folder(piece) ? "/config.json" : ""));
+  }
   if (!shape.ok()) {
     return refused(spec, shape.status().message());
   }
@@ -124,6 +135,24 @@ ho::Status complete_shared(ModelSpec& spec) {
   return {};
 }
 
+// The request has them too, but not the option.
+ho::Status check_limits(const ModelSpec& spec) {
+  const auto refused_as = [&](const std::string& problem) {
+    return ho::invalid(fmt::format("{} {}: {}", spec.named("model"), spec.text, problem));
+  };
+  const ModelSize& size = spec.size;
+  if (size.parameters < 1 || size.parameters > kMaxParameters) {
+    return refused_as(fmt::format("takes 1 to {} parameters", kMaxParameters));
+  }
+  if (spec.layers > kMaxLayers || spec.sharing_units > kMaxLayers) {
+    return refused_as(fmt::format("takes 1 to {} layers, and units that share", kMaxLayers));
+  }
+  if (size.trainable > size.parameters) {
+    return refused_as(fmt::format("trainable is more than the {} parameters", size.parameters));
+  }
+  return size.trainable < 1 ? refused_as("trainable takes a number from 1 on") : ho::Status();
+}
+
 }  // namespace
 
 ho::Result<ModelSpec> parse_model(std::string_view text, const ho::OptionNames& named) {
@@ -142,9 +171,17 @@ ho::Result<ModelSpec> parse_model(std::string_view text, const ho::OptionNames& 
   if (spec.layers == 0) {
     return refused(spec, "layers is missing");
   }
+  if (spec.adapters > 0) {
+    if (spec.size.trainable > 0) {
+      return refused(spec, "adapters beside trainable, which they are");
+    }
+    spec.size.trainable = spec.adapters;
+    spec.size.parameters += spec.adapters;
+  }
   if (spec.size.trainable == 0) {
     spec.size.trainable = spec.size.parameters;
   }
+  HORING_TRY(check_limits(spec));
   HORING_TRY(complete_shared(spec));
   return spec;
 }

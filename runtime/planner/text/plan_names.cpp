@@ -35,16 +35,23 @@ ho::Result<Enum> named(std::string_view option,
 
 // "8x400Gbit", "400Gbit"
 ho::Status set_network(const PlanTexts& texts, ClusterFacts& facts) {
-  const std::string name = texts.named("network");
   std::string_view text = *texts.network;
   const size_t times = text.find('x');
-  uint32_t nics = 1;
-  if (times != std::string_view::npos) {
-    HORING_ASSIGN(nics, ho::parse_whole(name, text.substr(0, times), 1));
-    text = text.substr(times + 1);
+  const auto nics = times == std::string_view::npos
+                        ? ho::Result<uint32_t>(1U)
+                        : ho::parse_whole_up_to("", text.substr(0, times), 1, kMaxRanks);
+  text.remove_prefix(times == std::string_view::npos ? 0 : times + 1);
+  const auto rate = ho::parse_rate("", text);
+  if (!nics.ok() || !rate.ok() || *rate < 1 || *rate > kMaxBytes) {
+    return ho::invalid(
+        fmt::format("{} '{}': takes how many NICs a node has, from 1 to {}, and the "
+                    "rate of each with its unit, as 8x400Gbit",
+                    texts.named("network"),
+                    *texts.network,
+                    kMaxRanks));
   }
-  HORING_ASSIGN(facts.inter_bytes_per_s, ho::parse_rate(name, text));
-  facts.nics = nics;
+  facts.inter_bytes_per_s = *rate;
+  facts.nics = *nics;
   return {};
 }
 
@@ -66,13 +73,12 @@ std::string shape_option(const PlanTexts& texts) {
   return {};
 }
 
-ho::Status take_size(const PlanTexts::Text& text, std::string_view option, uint32_t& size) {
+ho::Status take_size(const PlanTexts::Text& text,
+                     std::string_view option,
+                     uint32_t& size,
+                     uint32_t most = 1U << 16U) {
   if (text) {
-    HORING_ASSIGN(size, ho::parse_whole(option, *text, 1));
-    constexpr uint32_t kMax = 1U << 16U;
-    if (size > kMax) {
-      return ho::invalid(fmt::format("{} {}: takes at most {}", option, size, kMax));
-    }
+    HORING_ASSIGN(size, ho::parse_whole_up_to(option, *text, 1, most));
   }
   return {};
 }
@@ -103,6 +109,36 @@ ho::Result<std::optional<Gpu>> gpu_of(const PlanTexts& texts) {
   return std::optional(gpu);
 }
 
+// Of --bytes beside a name that would make others.
+void note_bytes(const PlanTexts& texts, PlanOptions& options, const Job& job) {
+  const BytesPerParameter reported = options.request.bytes;
+  const BytesPerParameter named = bytes_of(job.optimizer.value_or(OptimizerKind::kAdamW),
+                                           job.precision.value_or(Precision::kBf16));
+  const bool differ = reported.parameter != named.parameter ||
+                      reported.gradient != named.gradient || reported.optimizer != named.optimizer;
+  if (texts.bytes && (texts.optimizer || texts.precision) && differ) {
+    options.request.assumed.push_back(
+        fmt::format("{} {} counts, not the {},{},{} of {}",
+                    texts.named("bytes"),
+                    *texts.bytes,
+                    named.parameter,
+                    named.gradient,
+                    named.optimizer,
+                    texts.precision ? texts.named("precision") : texts.named("optimizer")));
+  }
+}
+
+// Of a name that several GPUs begin with.
+void note_variant(const PlanTexts& texts, const Gpu& gpu, std::vector<std::string>& assumed) {
+  const auto variants = gpus_called(*texts.gpu);
+  if (variants.size() > 1) {
+    assumed.push_back(fmt::format("GPU {}, of {}: give {} by its whole name",
+                                  gpu.name,
+                                  fmt::join(variants, ", "),
+                                  texts.named("gpu")));
+  }
+}
+
 ho::Status take_training(const PlanTexts& texts, Job& job) {
   if (texts.optimizer) {
     HORING_ASSIGN(
@@ -119,8 +155,10 @@ ho::Status take_training(const PlanTexts& texts, Job& job) {
   }
   if (texts.mfu) {
     HORING_ASSIGN(job.mfu, ho::parse_number_up_to(texts.named("mfu"), *texts.mfu, 1));
-    if (*job.mfu <= 0) {
-      return ho::invalid(texts.named("mfu") + " 0: takes a share above 0 and up to 1, as 0.4");
+    constexpr double kMinMfu = 1e-4;
+    if (*job.mfu < kMinMfu) {
+      return ho::invalid(fmt::format(
+          "{} '{}': takes a share from {} to 1, as 0.4", texts.named("mfu"), *texts.mfu, kMinMfu));
     }
   }
   return {};
@@ -219,6 +257,9 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
 
 ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   HORING_ASSIGN(const std::optional<Gpu> gpu, gpu_of(texts));
+  if (texts.gpu) {
+    note_variant(texts, *gpu, options.request.assumed);
+  }
   const std::string takes_shape = shape_option(texts);
   const bool names = gpu || !takes_shape.empty() || texts.optimizer || texts.precision;
   if (!names && (!options.model.shape || options.model.is_round)) {
@@ -227,6 +268,7 @@ ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   Job job;
   HORING_TRY(take_training(texts, job));
   options.precision = job.precision;
+  note_bytes(texts, options, job);
   if (!options.model.shape) {
     if (!takes_shape.empty()) {
       return ho::invalid(
@@ -243,10 +285,14 @@ ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
     return {};
   }
   job.model = *options.model.shape;
+  auto& assumed = options.request.assumed;
+  assumed.insert(assumed.end(), job.model.assumed.begin(), job.model.assumed.end());
   job.gpu = gpu;
+  job.adapters = options.model.adapters;
   job.sequence = options.model.sequence;
   HORING_TRY(take_sizes(texts, job.sizes));
-  HORING_TRY(take_size(texts.global_batch, texts.named("global-batch"), job.global_batch));
+  HORING_TRY(
+      take_size(texts.global_batch, texts.named("global-batch"), job.global_batch, kMaxRanks));
   const auto if_reported = [](const PlanTexts::Text& text, auto value) {
     return text ? std::optional(value) : std::nullopt;
   };

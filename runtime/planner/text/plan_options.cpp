@@ -26,16 +26,18 @@ constexpr const char* kProgram = "From plan to run";
 constexpr const char* kSweep = "Sweep";
 
 constexpr std::array kOptions{
-    PlanOption{kModelAndStep,
-               "model",
-               "MODEL",
-               &PlanTexts::model,
-               "a name (llama-3-8b, mixtral-8x7b, gpt2), a Hugging Face config.json or its folder, "
-               "or params=7e9,trainable=4e8,layers=32,sequence=2048 (trainable: all of them unless "
-               "given; the rest is frozen, and split as the strategy's parameters); "
-               "llama-3-8b,trainable=4e8 changes a known one; shared=131e6: so many of them are a "
-               "unit beside the layers that another one computes with too, as a head with the "
-               "embedding's (sharing=2: that two do)"},
+    PlanOption{
+        kModelAndStep,
+        "model",
+        "MODEL",
+        &PlanTexts::model,
+        "a name (llama-3-8b, mixtral-8x7b, gpt2), a Hugging Face config.json or its folder, "
+        "or params=7e9,trainable=4e8,layers=32,sequence=2048 (trainable: all of them unless "
+        "given; the rest is frozen, and split as the strategy's parameters); "
+        "llama-3-8b,trainable=4e8 changes a known one; adapters=4e7: beside them, and they alone "
+        "trained, as LoRA's; shared=131e6: so many of them are a "
+        "unit beside the layers that another one computes with too, as a head with the "
+        "embedding's (sharing=2: that two do)"},
     PlanOption{
         kModelAndStep,
         "units",
@@ -227,6 +229,38 @@ ho::Status take(
   return {};
 }
 
+// A quantity within limits, which the request has too but without the option's name.
+struct Limits {
+  double least;
+  double most;
+  std::string_view unit;
+};
+constexpr Limits kBytesOfRank{0, kMaxBytes, " bytes"};
+constexpr Limits kRate{1, kMaxBytes, " bytes per second"};
+constexpr Limits kTime{0, kMaxSeconds, " seconds"};
+constexpr Limits kNics{0, kMaxRanks, ""};
+
+template <typename Value, typename Parse>
+ho::Status take_within(const PlanTexts::Text& text,
+                       std::string_view what,
+                       Value& value,
+                       Parse parse,
+                       const Limits& limits) {
+  HORING_TRY(take(text, what, value, parse));
+  if (!text) {
+    return {};
+  }
+  const std::optional<double> number = value;
+  return *number >= limits.least && *number <= limits.most
+             ? ho::Status()
+             : ho::invalid(fmt::format("{} '{}': takes {} to {}{}",
+                                       what,
+                                       *text,
+                                       limits.least,
+                                       limits.most,
+                                       limits.unit));
+}
+
 ho::Status take_bytes(const PlanTexts& texts, BytesPerParameter& bytes) {
   const PlanTexts::Text& text = texts.bytes;
   const std::string name = texts.named("bytes");
@@ -242,7 +276,8 @@ ho::Status take_bytes(const PlanTexts& texts, BytesPerParameter& bytes) {
       return ho::invalid(fmt::format("{} {}: takes three or four numbers, as 2,2,12", name, *text));
     }
     HORING_ASSIGN(values.at(count),
-                  ho::parse_number(name, std::string_view(*text).substr(begin, comma - begin)));
+                  ho::parse_number_up_to(
+                      name, std::string_view(*text).substr(begin, comma - begin), kMaxBytes));
     begin = comma == std::string::npos ? comma : comma + 1;
   }
   if (values[0] + values[1] + values[2] <= 0) {
@@ -279,10 +314,11 @@ ho::Status take_effects(const PlanTexts& texts, Effects& effects) {
         fmt::format("{} {}: takes gpu, or two shares and a time, as 0.6,0.02,7us", name, *text));
   }
   const std::string_view all = *text;
-  HORING_ASSIGN(effects.slowdown, ho::parse_number(name, all.substr(0, first)));
-  HORING_ASSIGN(effects.jitter, ho::parse_number(name, all.substr(first + 1, second - first - 1)));
-  HORING_ASSIGN(effects.launch_s, ho::parse_time(name, all.substr(second + 1)));
-  return {};
+  HORING_ASSIGN(effects.slowdown, ho::parse_number_up_to(name, all.substr(0, first), 1));
+  HORING_ASSIGN(effects.jitter,
+                ho::parse_number_up_to(name, all.substr(first + 1, second - first - 1), 1));
+  return take_within(
+      std::string(all.substr(second + 1)), name, effects.launch_s, ho::parse_time, kTime);
 }
 
 ho::Status take_algorithm(const PlanTexts& texts, WorldAlgorithm& algorithm) {
@@ -318,23 +354,40 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take_model(texts, options));
   HORING_TRY(
       take(texts.sequence, texts.named("sequence"), options.model.sequence, ho::parse_whole, 1U));
-  HORING_TRY(take(
-      texts.micro_batch, texts.named("micro-batch"), options.micro_batch, ho::parse_whole, 1U));
+  HORING_TRY(take(texts.micro_batch,
+                  texts.named("micro-batch"),
+                  options.micro_batch,
+                  ho::parse_whole_up_to,
+                  1U,
+                  kMaxMicroBatches));
   PlannerRequest& request = options.request;
   request.model = options.model.size;
   request.layers = options.model.layers;
   request.sharing_units = options.model.sharing_units;
   HORING_TRY(take_bytes(texts, request.bytes));
-  HORING_TRY(take(
-      texts.accumulation, texts.named("accumulation"), request.micro_batches, ho::parse_whole, 1U));
-  HORING_TRY(
-      take(texts.compute_time, texts.named("compute-time"), request.compute_s, ho::parse_time));
-  HORING_TRY(take(texts.update_time, texts.named("update-time"), request.update_s, ho::parse_time));
-  HORING_TRY(take(
-      texts.activations, texts.named("activations"), request.activation_bytes, ho::parse_size));
+  HORING_TRY(take(texts.accumulation,
+                  texts.named("accumulation"),
+                  request.micro_batches,
+                  ho::parse_whole_up_to,
+                  1U,
+                  kMaxMicroBatches));
+  HORING_TRY(take_within(
+      texts.compute_time, texts.named("compute-time"), request.compute_s, ho::parse_time, kTime));
+  HORING_TRY(take_within(
+      texts.update_time, texts.named("update-time"), request.update_s, ho::parse_time, kTime));
+  HORING_TRY(take_within(texts.activations,
+                         texts.named("activations"),
+                         request.activation_bytes,
+                         ho::parse_size,
+                         kBytesOfRank));
   request.overlap = !texts.no_overlap;
   HORING_TRY(take_effects(texts, request.effects));
-  return take(texts.prefetch, texts.named("prefetch"), request.prefetch, ho::parse_whole, 0U);
+  return take(texts.prefetch,
+              texts.named("prefetch"),
+              request.prefetch,
+              ho::parse_whole_up_to,
+              0U,
+              unit_count(request));
 }
 
 ho::Status take_group_sizes(const PlanTexts& texts, GroupSizeList& list) {
@@ -357,19 +410,27 @@ ho::Status take_group_sizes(const PlanTexts& texts, GroupSizeList& list) {
 
 ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   ClusterFacts& facts = options.facts;
-  HORING_TRY(take(texts.nodes, texts.named("nodes"), facts.nodes, ho::parse_whole, 1U));
+  const ho::OptionNames& named = texts.named;
+  HORING_TRY(take(texts.nodes, named("nodes"), facts.nodes, ho::parse_whole_up_to, 1U, kMaxRanks));
   HORING_TRY(take(texts.ranks_per_node,
-                  texts.named("ranks-per-node"),
+                  named("ranks-per-node"),
                   facts.ranks_per_node,
-                  ho::parse_whole,
-                  1U));
-  HORING_TRY(take(texts.memory, texts.named("memory"), facts.memory_bytes, ho::parse_size));
-  HORING_TRY(take(texts.intra, texts.named("intra"), facts.intra_bytes_per_s, ho::parse_rate));
-  HORING_TRY(take(texts.inter, texts.named("inter"), facts.inter_bytes_per_s, ho::parse_rate));
-  HORING_TRY(take(texts.nics, texts.named("nics"), facts.nics, ho::parse_number));
-  HORING_TRY(take(texts.intra_call, texts.named("intra-call"), facts.intra_call_s, ho::parse_time));
-  HORING_TRY(take(texts.inter_call, texts.named("inter-call"), facts.inter_call_s, ho::parse_time));
-  HORING_TRY(take(texts.world_call, texts.named("world-call"), facts.world_call_s, ho::parse_time));
+                  ho::parse_whole_up_to,
+                  1U,
+                  kMaxRanks));
+  HORING_TRY(
+      take_within(texts.memory, named("memory"), facts.memory_bytes, ho::parse_size, kBytesOfRank));
+  HORING_TRY(
+      take_within(texts.intra, named("intra"), facts.intra_bytes_per_s, ho::parse_rate, kRate));
+  HORING_TRY(
+      take_within(texts.inter, named("inter"), facts.inter_bytes_per_s, ho::parse_rate, kRate));
+  HORING_TRY(take_within(texts.nics, named("nics"), facts.nics, ho::parse_number, kNics));
+  HORING_TRY(take_within(
+      texts.intra_call, named("intra-call"), facts.intra_call_s, ho::parse_time, kTime));
+  HORING_TRY(take_within(
+      texts.inter_call, named("inter-call"), facts.inter_call_s, ho::parse_time, kTime));
+  HORING_TRY(take_within(
+      texts.world_call, named("world-call"), facts.world_call_s, ho::parse_time, kTime));
   HORING_TRY(take_algorithm(texts, options.request.links.world));
   HORING_TRY(take_group_sizes(texts, options.group_sizes));
   options.measure = texts.measure;
@@ -390,7 +451,6 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
     HORING_ASSIGN(const ClusterFacts file, read_cluster_file(*texts.cluster, texts.named));
     facts = merged(facts, file);
   } else if (!texts.nodes && !texts.ranks_per_node && !texts.instance) {
-    const ho::OptionNames& named = texts.named;
     return ho::invalid(
         fmt::format("the cluster is missing: give {} FILE, or {} with {}, with {} and {} or with "
                     "{}, {} and {}{}",

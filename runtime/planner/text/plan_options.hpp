@@ -76,7 +76,7 @@ struct PlanTexts {
   bool measure = false;  // the cluster is measured; the program paro can
 };
 
-// An option that takes a value; of several the last one counts.
+// An option that takes a value.
 struct PlanOption {
   const char* group;
   const char* name;  // "micro-batch"

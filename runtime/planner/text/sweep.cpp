@@ -105,6 +105,11 @@ ho::Result<Axis> axis_of(std::string_view text, const ho::OptionNames& named) {
   return axis;
 }
 
+// A number, or all group sizes: what is neither was not meant.
+bool may_be_possible(std::string_view value) {
+  return value == "all" || (value.front() >= '0' && value.front() <= '9') || value.front() == '.';
+}
+
 // Infinite where nothing fits.
 double step_s(const Report& report) {
   const StrategyFigures* const best = report.recommendation.recommended();
@@ -125,9 +130,21 @@ class Sweeper {
   ho::Result<Sweep> run() {
     Sweep sweep;
     sweep.option = axis_.option;
+    ho::Status first_refusal;
     for (const std::string& value : axis_.values) {
-      HORING_ASSIGN(Report report, report_with(value));
-      sweep.rows.push_back({value, std::move(report)});
+      auto report = report_with(value);
+      if (report.ok()) {
+        sweep.rows.push_back({value, std::move(report).value()});
+        continue;
+      }
+      if (!may_be_possible(value)) {
+        return report.status();
+      }
+      sweep.impossible.push_back({value, problem_});
+      first_refusal = first_refusal.ok() ? report.status() : first_refusal;
+    }
+    if (sweep.rows.empty()) {
+      return first_refusal;
     }
     if (axis_.option == kInter) {
       HORING_ASSIGN(sweep.least, least_rate(sweep.rows));
@@ -145,10 +162,12 @@ class Sweeper {
     const std::string what = fmt::format("{} {}={}", texts_.named("sweep"), axis_.option, value);
     auto options = understand(texts_);
     if (!options.ok()) {
+      problem_ = options.status().message();
       return options.status().with_context(what);
     }
     auto report = report_of(std::move(options).value(), {});
     if (!report.ok()) {
+      problem_ = report.status().message();
       return report.status().with_context(what);
     }
     return report;
@@ -199,6 +218,7 @@ class Sweeper {
   Axis axis_;
   const SweepProgress& progress_;
   size_t plans_ = 0;
+  std::string problem_;  // of the last value that was refused, without the value
 };
 
 }  // namespace

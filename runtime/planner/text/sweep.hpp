@@ -27,9 +27,16 @@ struct LeastRate {
 };
 inline constexpr double kKeptSpeed = 0.95;
 
+// A value with which no plan can be.
+struct ImpossibleValue {
+  std::string value;
+  std::string why;
+};
+
 struct Sweep {
   std::string option;          // "inter"
   std::vector<SweepRow> rows;  // as the values were given; at least one
+  std::vector<ImpossibleValue> impossible;
   std::optional<LeastRate> least;
 };
 
@@ -38,7 +45,7 @@ using SweepProgress = std::function<void(size_t plans)>;
 
 // `texts.sweep` is "inter=100,200,400": an option that takes a number, and its values; a rate
 // without a unit is in Gbit/s. What `texts` has of that option does not count. Errors name the
-// option and the value.
+// option and the value: of one that is no number, or of the first where none of them is possible.
 [[nodiscard]] ho::Result<Sweep> sweep_of(const PlanTexts& texts, const SweepProgress& progress);
 
 }  // namespace paro

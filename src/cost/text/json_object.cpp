@@ -11,7 +11,7 @@ namespace ho {
 
 std::string value_text(const nlohmann::json& value) {
   constexpr size_t kMaxTextBytes = 64;
-  if (value.is_structured()) {
+  if (value.is_structured() && !value.empty()) {
     return value.is_array() ? "[..]" : "{..}";
   }
   std::string text = value.dump(-1, ' ', true);
@@ -82,7 +82,10 @@ Result<uint32_t> whole_of(const std::string& what, const nlohmann::json& value) 
   const bool is_whole = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
                         value.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
   if (!is_whole) {
-    return invalid(fmt::format("{} {}: takes a whole number from 1 on", what, value_text(value)));
+    return invalid(fmt::format("{} {}: takes a whole number from 1 to {}",
+                               what,
+                               value_text(value),
+                               std::numeric_limits<uint32_t>::max()));
   }
   return value.get<uint32_t>();
 }

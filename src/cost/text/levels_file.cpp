@@ -51,7 +51,7 @@ Result<LinearTable> table_of(const std::string& what, const Json& value) {
 
 Result<std::string> text_in(const std::string& what, const Json& value) {
   if (!value.is_string() || value.get<std::string>().empty()) {
-    return invalid(fmt::format("{} {}: takes a text", what, value_text(value)));
+    return invalid(fmt::format("{} {}: takes a text that is not empty", what, value_text(value)));
   }
   return value.get<std::string>();
 }
@@ -199,8 +199,10 @@ Result<LevelsFile> levels_of(const Json& json, std::string_view name) {
   }
   const Json levels = json.value("levels", Json());
   if (!levels.is_array() || levels.empty()) {
-    return invalid(fmt::format(
-        "{}: \"levels\" {}: takes objects in [..], the innermost first", name, value_text(levels)));
+    return invalid(
+        fmt::format("{}: \"levels\" {}: takes one object or more in [..], the innermost first",
+                    name,
+                    value_text(levels)));
   }
   for (const Json& each : levels) {
     HORING_ASSIGN(Level level, level_of(each, name, file.levels.size()));

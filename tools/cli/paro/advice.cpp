@@ -3,6 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/quantity.hpp"
 
@@ -23,22 +25,33 @@ std::string line(const char* what, const std::string& text) {
   return fmt::format("{:<13}{}\n", what, text);
 }
 
-// That are rows of the figures, and fit.
-std::string fitting_text(const Recommendation& all) {
+// What fits: of all group sizes that were compared, else rows of the figures.
+std::string fitting_text(const Report& report) {
+  const Recommendation& all = report.recommendation;
+  const SizedPlans& sizes = report.sizes;
   std::string text;
-  const auto add = [&](const char* what, const std::optional<size_t>& row) {
-    if (row) {
-      const StrategyFigures& figures = all.figures[*row];
-      text += line(what,
-                   fmt::format("{}, {}, {}",
-                               name_text(figures.strategy),
-                               step_text(figures),
-                               ho::bytes_text(figures.memory.total())));
+  const auto add = [&](const char* what, const StrategyFigures& figures, std::string_view groups) {
+    text += line(what,
+                 fmt::format("{}, {}, {}{}",
+                             name_text(figures.strategy),
+                             step_text(figures),
+                             ho::bytes_text(figures.memory.total()),
+                             groups));
+  };
+  const auto add_either = [&](const char* what,
+                              const std::optional<size_t>& row,
+                              const std::optional<SizedRow>& sized) {
+    if (sized) {
+      add(what,
+          sizes.figures(*sized),
+          fmt::format(", groups of {}", sizes.plans[sized->plan].request.world.group_size));
+    } else if (row) {
+      add(what, all.figures[*row], "");
     }
   };
-  add("fastest:", all.fastest);
-  add("smallest:", all.smallest);
-  add("simplest:", all.simplest);
+  add_either("fastest:", all.fastest, sizes.fastest);
+  add_either("smallest:", all.smallest, sizes.smallest);
+  add_either("simplest:", all.simplest, sizes.simplest);
   return text;
 }
 
@@ -49,13 +62,11 @@ std::string near_miss_text(const Recommendation& recommendation) {
   const NearMiss& miss = *recommendation.near_miss;
   const StrategyFigures& figures = recommendation.figures[miss.row];
   return line("nearly fits:",
-              fmt::format("{}, {}, lacks {}; {}",
+              fmt::format("{}, {}, lacks {}; fits with {}",
                           name_text(figures.strategy),
                           step_text(figures),
                           ho::bytes_text(figures.missing_bytes),
-                          miss.remedies.empty()
-                              ? "nothing that is known here makes it fit"
-                              : fmt::format("fits with {}", fmt::join(miss.remedies, ", or "))));
+                          fmt::join(miss.remedies, ", or ")));
 }
 
 // Where every strategy has its own.
@@ -65,6 +76,24 @@ std::string batch_line(const StrategyFigures& figures, const PlannerRequest& req
                                        fmt::format("micro-batch {}, accumulation {}",
                                                    request.sequences / figures.micro_batches,
                                                    figures.micro_batches));
+}
+
+// Of a million tokens; nothing where no price is given.
+std::string cost_text(const StrategyFigures& figures, const PlanOptions& options) {
+  if (!options.prices) {
+    return {};
+  }
+  const Prices& prices = *options.prices;
+  const TokenCost cost = per_million_tokens(figures.time.step_s, options.tokens_per_rank(), prices);
+  std::vector<std::string> parts;
+  if (prices.per_rank_hour > 0 || prices.per_kwh > 0) {
+    parts.push_back(fmt::format("{:.4g}", cost.money));
+  }
+  if (prices.watts_per_rank > 0) {
+    parts.push_back(fmt::format("{:.4g} kWh", cost.kwh));
+  }
+  return parts.empty() ? ""
+                       : line("cost:", fmt::format("{} a million tokens", fmt::join(parts, ", ")));
 }
 
 // Between what the step lies.
@@ -88,9 +117,11 @@ std::string reason_text(const Recommendation& recommendation) {
 
 std::string others_text(const Report& report) {
   const StrategyFigures* const best = report.recommendation.recommended();
-  const std::string of_best =
-      best == nullptr ? "" : batch_line(*best, report.options.request) + range_text(*best);
-  return fitting_text(report.recommendation) + near_miss_text(report.recommendation) + of_best;
+  const std::string of_best = best == nullptr
+                                  ? ""
+                                  : batch_line(*best, report.options.request) + range_text(*best) +
+                                        cost_text(*best, report.options);
+  return fitting_text(report) + near_miss_text(report.recommendation) + of_best;
 }
 
 std::string warnings_text(const std::vector<std::string>& assumed) {

@@ -25,8 +25,8 @@ std::string sharing_text(const PlannerRequest& request) {
 std::string batch_text(const PlanOptions& options) {
   const PlannerRequest& request = options.request;
   return request.sequences > 0
-             ? fmt::format("{} sequences a rank, in micro-batches as memory is for",
-                           request.sequences)
+             ? ho::counted(request.sequences, "sequence") +
+                   " a rank, in micro-batches as memory is for"
              : fmt::format(
                    "micro-batch {}, accumulation {}", options.micro_batch, request.micro_batches);
 }
@@ -102,7 +102,9 @@ std::string head_text(const Report& report) {
     text += "cluster  " + levels_text(request) + "\ngroups   " + groups_text(request);
     return text + tail_text(report);
   }
-  text += fmt::format("cluster  {} nodes of {} ranks", world.group_count, world.group_size);
+  text += fmt::format("cluster  {} of {}",
+                      ho::counted(world.group_count, "node"),
+                      ho::counted(world.group_size, "rank"));
   if (world.group_size > 1) {
     text += fmt::format("; inside {} per rank", rate_text(request.links.intra_bytes_per_s));
   }

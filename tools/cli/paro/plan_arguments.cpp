@@ -3,11 +3,16 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/near_names.hpp"
 #include "cli/paro/names_table.hpp"
 #include "cli/subcommands/option_error.hpp"
 
@@ -47,8 +52,7 @@ void declare(CLI::App& app, PlanTexts& texts) {
   for (const PlanOption& option : plan_options()) {
     app.add_option(std::string("--") + option.name, texts.*(option.text), wrapped(option.help))
         ->group(option.group)
-        ->type_name(option.kind)
-        ->take_last();
+        ->type_name(option.kind);
   }
   app.add_flag("--no-overlap", texts.no_overlap, wrapped(kNoOverlapHelp))->group("Model and step");
   app.add_flag("--measure",
@@ -57,6 +61,82 @@ void declare(CLI::App& app, PlanTexts& texts) {
                        "start this on every rank (horing run -n 4x4 -- paro plan --measure ..); "
                        "rank 0 prints"))
       ->group("Cluster");
+}
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : app.get_options()) {
+    names.push_back(option->get_name());
+  }
+  return names;
+}
+
+// The parser's own words name no remedy.
+std::string problem_text(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    const std::string word = app.remaining().front();
+    const std::vector<std::string> names = names_of(app);
+    const auto near = ho::near_names(word, {names.begin(), names.end()});
+    return fmt::format("'{}' is no option, nor the value of one{}; paro plan --help lists them",
+                       word,
+                       near.empty() ? "" : fmt::format("; near it: {}", fmt::join(near, ", ")));
+  }
+  const std::string name = text.substr(0, text.find(':'));
+  const CLI::Option* const option = app.get_option_no_throw(name);
+  if (option == nullptr ||
+      error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) {
+    return text;
+  }
+  return option->count() > 1 ? fmt::format("{} is given {} times ({}): give it once",
+                                           name,
+                                           option->count(),
+                                           fmt::join(option->results(), ", "))
+                             : fmt::format("{} takes {} behind it", name, option->get_type_name());
+}
+
+// The first option that is given and not among those that count.
+std::optional<std::string> other_than(const CLI::App& app,
+                                      std::initializer_list<std::string_view> counting) {
+  for (const CLI::Option* const option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 &&
+        std::find(counting.begin(), counting.end(), name) == counting.end()) {
+      return name;
+    }
+  }
+  return std::nullopt;
+}
+
+// Of options that say what to print in place of a plan; nothing where none of them is there.
+ho::Status check_alone(const CLI::App& app) {
+  for (const std::string_view alone : {"--names", "--validate", "--fit"}) {
+    if (app.count(std::string(alone)) == 0) {
+      continue;
+    }
+    const bool json = alone != "--names";
+    if (const auto other = other_than(app, {alone, json ? "--json" : alone})) {
+      return ho::invalid(fmt::format("{} beside {}: it takes no {}",
+                                     *other,
+                                     alone,
+                                     json ? "other option than --json" : "other option"));
+    }
+  }
+  return {};
+}
+
+// Options that would not count.
+ho::Status check_output(const PlanTexts& texts, const PlanArguments& arguments) {
+  if (arguments.json && arguments.csv == "-") {
+    return ho::invalid("--csv - beside --json, which prints too: give --csv a file");
+  }
+  if (texts.sweep && arguments.verbose) {
+    return ho::invalid("--verbose beside --sweep, which prints a row for each value: leave it out");
+  }
+  if (!arguments.program_path.empty() && !texts.export_to) {
+    return ho::invalid("--export-to takes --export beside it");
+  }
+  return {};
 }
 
 int refuse(const std::string& message) {
@@ -115,7 +195,15 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
     parsed.exit_status = ho::exit_after(app, help);
     return parsed;
   } catch (const CLI::ParseError& error) {
-    parsed.exit_status = refuse(error.what());
+    parsed.exit_status = refuse(problem_text(app, error));
+    return parsed;
+  }
+  ho::Status status = check_alone(app);
+  if (status.ok()) {
+    status = check_output(texts, parsed.options);
+  }
+  if (!status.ok()) {
+    parsed.exit_status = refuse(status.message());
     return parsed;
   }
   if (names) {
@@ -124,10 +212,6 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
     return parsed;
   }
   if (parsed.options.validate || parsed.options.fit) {
-    return parsed;
-  }
-  if (parsed.options.json && parsed.options.csv == "-") {
-    parsed.exit_status = refuse("--csv - beside --json, which prints too: give --csv a file");
     return parsed;
   }
   if (texts.sweep) {
@@ -140,9 +224,6 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
     return parsed;
   }
   parsed.options.plan = std::move(understood).value();
-  if (!parsed.options.program_path.empty() && !parsed.options.plan.export_to) {
-    parsed.exit_status = refuse("--export-to takes --export beside it");
-  }
   return parsed;
 }
 

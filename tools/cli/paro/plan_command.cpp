@@ -120,8 +120,12 @@ int validate(bool json) {
   if (!predictions.ok()) {
     return fail(predictions.status());
   }
+  const auto memory = predict_memory(*tables);
+  if (!memory.ok()) {
+    return fail(memory.status());
+  }
   const auto text = json ? validation_json : validation_text;
-  std::fputs(text(*tables, *predictions, kGpuEffects).c_str(), stdout);
+  std::fputs(text({*tables, *predictions, *memory, kGpuEffects}).c_str(), stdout);
   return 0;
 }
 

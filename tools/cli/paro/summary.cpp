@@ -134,7 +134,7 @@ std::string left_out_text(const PlanOptions& options) {
     of_speed.push_back("--sequence");
   }
   if (options.request.compute_s == 0) {
-    of_speed.push_back("--compute-time");
+    of_speed.push_back("--compute-time above 0");
   }
   if (!of_speed.empty()) {
     missing.push_back(fmt::format("tokens/s (give {})", fmt::join(of_speed, " and ")));
@@ -170,6 +170,14 @@ std::vector<std::string> assumed_of(const Sweep& sweep) {
     }
   }
   return all;
+}
+
+std::string impossible_text(const Sweep& sweep) {
+  std::string text;
+  for (const ImpossibleValue& each : sweep.impossible) {
+    text += fmt::format("{}={} is not possible: {}\n", sweep.option, each.value, each.why);
+  }
+  return text;
 }
 
 std::string least_text(const Sweep& sweep) {
@@ -219,8 +227,8 @@ std::string sweep_text(const Sweep& sweep) {
              first.model.text,
              ho::count_text(first.model.size.parameters),
              sweep.option) +
-         ho::aligned(columns) + left_out_text(first) + least_text(sweep) + "\n" +
-         warnings_text(assumed_of(sweep));
+         ho::aligned(columns) + impossible_text(sweep) + left_out_text(first) + least_text(sweep) +
+         "\n" + warnings_text(assumed_of(sweep));
 }
 
 }  // namespace paro::tool

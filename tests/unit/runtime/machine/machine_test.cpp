@@ -1,6 +1,8 @@
 #include "machine/machine.hpp"
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "catch.hpp"
 
@@ -21,6 +23,15 @@ TEST_CASE("GPUs are found by name, by its beginning and in either case") {
   CHECK(find_instance("p5")->name == "p5.48xlarge");
   CHECK(find_instance("p6-b200")->nics == 8);
   CHECK(find_instance("ND96isr_H100_v5")->gpu == "h100-sxm");
+}
+
+TEST_CASE("a name that several GPUs begin with means all of them") {
+  using Names = std::vector<std::string_view>;
+  CHECK(gpus_called("A100") == Names{"a100-80", "a100-40"});
+  CHECK(gpus_called("h100") == Names{"h100-sxm", "h100-pcie", "h100-nvl"});
+  CHECK(gpus_called("h100-sxm") == Names{"h100-sxm"});
+  CHECK(gpus_called("b200") == Names{"b200"});
+  CHECK(gpus_called("b300").empty());
 }
 
 TEST_CASE("a name that is not known is answered with those near it") {

@@ -3,6 +3,8 @@
 // transformers 5.24; routed experts those of names with ".experts.".
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "catch.hpp"
@@ -147,12 +149,40 @@ TEST_CASE("layers differ where the model's do") {
   CHECK(parameters_of(*known_model("mixtral-8x7b")).active == 46702792704 - 45097156608 * 0.75);
 }
 
+TEST_CASE("heads of keys that a file leaves out are those of transformers, and told") {
+  const auto decoder = [](const std::string& type, const std::string& more) {
+    return parse_config(R"({"model_type":")" + type +
+                            R"(","hidden_size":4096,"intermediate_size":512,"num_hidden_layers":1,)"
+                            R"("num_attention_heads":32,"vocab_size":1000)" +
+                            more + "}",
+                        "m/config.json");
+  };
+  // LlamaConfig has none, MistralConfig 8; null is as many as queries have for both.
+  for (const auto& [type, heads] : {std::pair("llama", 32.0), std::pair("mistral", 8.0)}) {
+    const auto model = decoder(type, "");
+    REQUIRE(model.ok());
+    CHECK(model->layers[0].attention.kv_heads == heads);
+    REQUIRE(model->assumed.size() == 1);
+    CHECK(has(model->assumed[0], "heads of keys and values"));
+    CHECK(has(model->assumed[0], "m/config.json has no \"num_key_value_heads\""));
+    const auto null = decoder(type, R"(,"num_key_value_heads":null)");
+    REQUIRE(null.ok());
+    CHECK(null->layers[0].attention.kv_heads == 32);
+    CHECK(null->assumed.empty());
+  }
+  for (const std::string_view name : known_models()) {
+    CHECK(known_model(name)->assumed.empty());
+  }
+}
+
 TEST_CASE("what a file cannot have is one line with what would do") {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "m/config.json: is not JSON"},
       {"[1]", "is JSON but no object"},
       {std::string(100000, '['), "is not JSON"},
       {R"({"a":1e999})", "is not JSON"},
+      {kLlama + R"(,"vocab_size":2000})", "m/config.json: \"vocab_size\" is given twice; write it"},
+      {R"({"a":{"b":1,"c":2},"d":{"b":1,"b":2}})", "m/config.json: \"b\" is given twice"},
       {"{}", "\"model_type\" (missing) is none of llama, "},
       {R"({"model_type":"gemma9","num_hidden_layers":26,"hidden_size":1152})",
        "\"model_type\" gemma9 is none of"},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "catch.hpp"
@@ -139,6 +140,30 @@ TEST_CASE("one order goes over all sizes, and each size's ranking is a part of i
   CHECK(chosen.ranking == of_chosen);
 }
 
+TEST_CASE("the fastest and the smallest are of all sizes, and a sentence says why one is taken") {
+  const SizedPlans plans = plans_for(pods(), {true, {}});
+  REQUIRE((plans.fastest && plans.smallest));
+  const double fastest_s = plans.figures(*plans.fastest).time.step_s;
+  double least_bytes = std::numeric_limits<double>::infinity();
+  for (const SizedPlan& plan : plans.plans) {
+    for (const StrategyFigures& row : plan.recommendation.figures) {
+      if (row.fits()) {
+        CHECK(fastest_s <= row.time.step_s);
+        least_bytes = as_fast(fastest_s, row.time.step_s)
+                          ? std::min(least_bytes, row.memory.total())
+                          : least_bytes;
+      }
+    }
+  }
+  CHECK(plans.figures(*plans.smallest).memory.total() == least_bytes);
+  const SizedPlan& chosen = plans.plans[plans.chosen];
+  INFO(plans.why);
+  CHECK(plans.why.find("Groups of " + std::to_string(chosen.request.world.group_size) +
+                       " are taken: ") == 0);
+  CHECK(chosen.recommendation.reasons.back() == plans.why);
+  CHECK(plans_for(seven_billion(), {}).why.empty());
+}
+
 TEST_CASE("sizes that do not tile are told") {
   CHECK(
       has(recommend_sizes(pods(), {false, {12}}).status(),
@@ -171,6 +196,19 @@ TEST_CASE("what crosses the outermost level, by hand") {
   // Parameters gathered twice and gradients reduced, over all pods.
   CHECK(crossing("GGG", 8) >= 3 * 63.0 / 64 * v);
   CHECK(crossing("IGG", 8) < crossing("GGG", 8));
+}
+
+TEST_CASE("what crosses the outermost level counts a node's sets of routed experts") {
+  PlannerRequest request = seven_billion();
+  const auto crossing = [&](double factor, uint32_t group_size) {
+    request.links.between_factor = factor;
+    const auto sized = with_group_size(request, group_size);
+    REQUIRE(sized.ok());
+    return spine_bytes(row_of(recommendation_for(*sized), "GGG"), *sized);
+  };
+  for (const uint32_t group_size : {4U, 8U, 16U}) {
+    CHECK(crossing(3, group_size) == Approx(3 * crossing(1, group_size)));
+  }
 }
 
 }  // namespace

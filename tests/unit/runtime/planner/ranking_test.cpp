@@ -229,11 +229,13 @@ TEST_CASE("the reason names the figures") {
        {time_text("IIG", " takes ") + " a step, " + exposed_text("IIG"),
         std::string("The links inside groups are the bottleneck"),
         std::string("63.4 GB of 80 GB per rank, 16.6 GB to spare"),
-        "The runner-up " + time_text("IGG", " would take ") + ", " + exposed_text("IGG"),
-        time_text("NII", " would take ") + " but lacks 167 GB."}) {
+        "The runner-up " + time_text("IGG", " would take ") + ", " + exposed_text("IGG")}) {
     INFO(words);
     CHECK(has(all.why, words));
   }
+  // NII would be faster, lacks 167 GB, and nothing makes it fit: that is no near miss.
+  CHECK_FALSE(as_fast(row_of(all, "NII").time.step_s, all.recommended()->time.step_s));
+  CHECK_FALSE(all.near_miss.has_value());
 }
 
 TEST_CASE("the reason names the link that holds a step up") {
@@ -369,7 +371,11 @@ TEST_CASE("a remedy that is slower than what fits is none") {
 TEST_CASE("where nothing fits the near miss is among the fastest of all") {
   PlannerRequest request = nearly_fits();
   request.memory_bytes = 16e9;
+  CHECK_FALSE(recommendation_for(request).near_miss.has_value());  // nothing makes it fit
+  request.activation_bytes = 40e9;
+  request.memory_bytes = 82e9;
   const Recommendation none = recommendation_for(request);
+  REQUIRE(none.recommended() == nullptr);
   const NearMiss& miss = near_miss_of(none);
   double fastest_s = none.figures[0].time.step_s;
   for (const StrategyFigures& each : none.figures) {

@@ -17,6 +17,7 @@ TEST_CASE("near names come first by distance") {
   const std::vector<std::string_view> known{"a100-40", "a100-80", "h100-sxm", "l4", "l40s"};
   CHECK(near_names("a100-60", known) == std::vector<std::string_view>{"a100-40", "a100-80"});
   CHECK(near_names("h100", known) == std::vector<std::string_view>{"h100-sxm"});
+  CHECK(near_names("h1000", known) == std::vector<std::string_view>{"h100-sxm"});
   CHECK(near_names("l40", known) == std::vector<std::string_view>{"l4", "l40s"});
   CHECK(near_names("a100-60", known, 1).size() == 1);
   CHECK(near_names("zebra", known).empty());

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "cli/paro/validation/default_mfu.hpp"
+
 namespace paro::tool {
 namespace {
 
@@ -18,23 +20,16 @@ constexpr double kOrderShare = 0.05;
 
 // Of the work of all passes, the forward one: a third where the backward one is twice as long, a
 // quarter where it does the forward one again.
-double forward_share(Recomputation recomputation) {
+double forward_share(Recompute recomputation) {
   switch (recomputation) {
-    case Recomputation::kNone:
+    case Recompute::kNone:
       return 1.0 / 3;
-    case Recomputation::kSelective:
+    case Recompute::kSelective:
       return 0.3;
-    case Recomputation::kFull:
+    case Recompute::kFull:
       break;
   }
   return 0.25;
-}
-
-GpuCluster cluster_of(const PublishedTable& table, const PublishedRow& row) {
-  GpuCluster cluster = table.machine;
-  cluster.gpus_per_node = std::min(cluster.gpus_per_node, row.gpus);
-  cluster.nodes = row.gpus / cluster.gpus_per_node;
-  return cluster;
 }
 
 PlannerRequest request_of(const PublishedTable& table, const PublishedRow& row) {
@@ -124,6 +119,10 @@ ho::Result<double> RowSteps::calibrated_s(const Effects& effects) {
 
 Validation::Validation(const std::vector<PublishedTable>& tables) {
   for (const PublishedTable& table : tables) {
+    if (table.use == TableUse::kDefaultMfu) {
+      by_default_mfu_.push_back(&table);
+      continue;
+    }
     const auto first = static_cast<std::ptrdiff_t>(rows_.size());
     for (const PublishedRow& row : table.rows) {
       rows_.push_back({&table, &row, RowSteps(table, row), 0});
@@ -159,6 +158,13 @@ ho::Result<std::vector<RowPrediction>> Validation::predict(const Effects& effect
                            row.calibrated_on == i,
                            row.steps.tokens() / step_s,
                            known / row.row->tokens_per_s - 1});
+  }
+  for (const PublishedTable* const table : by_default_mfu_) {
+    for (const PublishedRow& row : table->rows) {
+      HORING_ASSIGN(const DefaultMfuStep step, default_mfu_step(*table, row, effects));
+      predictions.push_back(
+          {table, &row, false, step.tokens_per_s, row.tokens_per_s / step.alone - 1});
+    }
   }
   return predictions;
 }

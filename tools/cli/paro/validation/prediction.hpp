@@ -4,7 +4,8 @@
 // gives that row's throughput: the row of fewest GPUs that are more than a node's (within a node
 // memory often forces other micro-batches), of equals the one with most micro-batches. It is not
 // scored; all other rows are. The predictor beside it knows no communication: every row has the
-// calibrated row's throughput.
+// calibrated row's throughput. Tables whose use is kDefaultMfu have no calibrated row
+// (default_mfu.hpp).
 #pragma once
 
 #include <cstddef>
@@ -51,7 +52,11 @@ struct RowPrediction {
   bool calibrates = false;   // itself, and the rows like it
   double tokens_per_s = 0;   // planned
   double without_error = 0;  // of the predictor without communication
-  [[nodiscard]] double error() const { return tokens_per_s / row->tokens_per_s - 1; }
+  // Of tokens per second; with the default MFU, where tables and target have times, of the step.
+  [[nodiscard]] double error() const {
+    return table->use == TableUse::kDefaultMfu ? row->tokens_per_s / tokens_per_s - 1
+                                               : tokens_per_s / row->tokens_per_s - 1;
+  }
 };
 
 // Of several tables.
@@ -69,6 +74,7 @@ class Validation {
     size_t calibrated_on;  // an index of rows_
   };
   std::vector<Row> rows_;
+  std::vector<const PublishedTable*> by_default_mfu_;
 };
 
 struct Score {

@@ -61,7 +61,7 @@ TEST_CASE("cluster files that cannot be are told with file and key") {
       {"{", "c.json: is not JSON at byte"},
       {"[1]", "c.json: takes one JSON object with nodes, ranks_per_node"},
       {R"({"node": 4})", "c.json: \"node\" is not known; takes nodes, ranks_per_node"},
-      {R"({"nodes": 0})", "c.json: \"nodes\" 0: takes a whole number from 1 on"},
+      {R"({"nodes": 0})", "c.json: \"nodes\" 0: takes a whole number from 1 to 4294967295"},
       {R"({"nodes": -4})", "c.json: \"nodes\" -4: takes"},
       {R"({"nodes": 4.5})", "c.json: \"nodes\" 4.5: takes"},
       {R"({"nodes": "4"})", "c.json: \"nodes\" \"4\": takes"},
@@ -77,6 +77,8 @@ TEST_CASE("cluster files that cannot be are told with file and key") {
       {R"({"nodes": [[4]]})", "c.json: \"nodes\" [..]: takes"},
       {R"({"nodes": {"nodes": 4}})", "c.json: \"nodes\" {..}: takes"},
       {"{\"nodes\": \"\xff\"}", "c.json: is not JSON at byte"},
+      {R"({"memory": "1e30GB"})", "c.json: \"memory\" \"1e30GB\": takes at most 1e+18"},
+      {R"({"nics": 1000000000})", "c.json: \"nics\" 1000000000: takes at most 16777216"},
       {R"({"nics": 0})", "c.json: \"nics\" 0: takes a number above 0"},
       {R"({"nics": "2"})", "c.json: \"nics\" \"2\": takes a number above 0"}};
   for (const auto& [text, message] : cases) {

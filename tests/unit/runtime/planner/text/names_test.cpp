@@ -158,9 +158,9 @@ TEST_CASE("a time of computation takes no MFU, and activations have the width of
   PlanTexts texts = plan_by_names();
   const double bf16 = understood(texts).request.activations_of_sequence;
   texts.compute_time = "4s";
-  for (const std::string& assumed : understood(texts).request.assumed) {
-    CHECK(assumed.find("MFU") == std::string::npos);
-  }
+  const PlanOptions options = understood(texts);
+  REQUIRE_FALSE(options.request.assumed.empty());
+  CHECK_FALSE(assumes(options, "MFU"));
   texts.precision = "fp32";
   const double fp32 = understood(texts).request.activations_of_sequence;
   CHECK(fp32 > 1.8 * bf16);
@@ -219,6 +219,7 @@ TEST_CASE("what is given is not assumed, and counts") {
     CHECK(assumes(before, what));
   }
   CHECK_FALSE(assumes(before, "tokens"));
+  texts.gpu = "h100-sxm";
   texts.ranks_per_node = "4";
   texts.intra = "300GB";
   texts.precision = "fp8";
@@ -243,6 +244,54 @@ TEST_CASE("what is given is not assumed, and counts") {
   texts.bytes = "2,2,12";
   CHECK(understood(texts).request.compute_s == 3);
   CHECK(understood(texts).request.bytes.optimizer == 12);
+}
+
+TEST_CASE("a GPU's name that means several, and bytes beside a precision, are told") {
+  PlanTexts texts = plan_by_names();
+  CHECK(assumes(understood(texts),
+                "GPU h100-sxm, of h100-sxm, h100-pcie, h100-nvl: give --gpu by its whole name"));
+  texts.gpu = "h100-sxm";
+  CHECK_FALSE(assumes(understood(texts), "by its whole name"));
+  texts.bytes = "2,2,12";
+  texts.precision = "fp32";
+  CHECK(assumes(understood(texts), "--bytes 2,2,12 counts, not the 4,4,8 of --precision"));
+  texts.precision = "bf16";
+  CHECK_FALSE(assumes(understood(texts), "counts, not"));
+  texts = test::plan_by_numbers();
+  texts.bytes = "2,2,12";
+  texts.optimizer = "sgd";
+  CHECK(assumes(understood(texts), "--bytes 2,2,12 counts, not the 2,2,4 of --optimizer"));
+  CHECK(understood(texts).request.bytes.optimizer == 12);
+}
+
+TEST_CASE("adapters are beside the model's parameters, and they alone are trained") {
+  PlanTexts texts = plan_by_names();
+  texts.model = "llama-3-8b,adapters=4e7";
+  const PlanOptions lora = understood(texts);
+  CHECK(lora.request.model.parameters == 8030261248 + 4e7);
+  CHECK(lora.request.model.trainable == 4e7);
+  double trained = 0;
+  for (const UnitSize& unit : lora.request.units) {
+    trained += unit.trainable;
+  }
+  CHECK(trained == Approx(4e7));
+  // Forward and backward of frozen matrices, and three passes of the adapters.
+  texts.model = "llama-3-8b,trainable=1";
+  const PlanOptions frozen = understood(texts);
+  CHECK(lora.steps.flops_of_token - frozen.steps.flops_of_token == Approx(6 * 4e7).epsilon(1e-6));
+  texts.tensor = "2";
+  texts.model = "llama-3-8b,adapters=4e7";
+  CHECK(understood(texts).request.model.trainable == Approx(2e7).epsilon(0.01));
+  texts.model = "llama-3-8b,adapters=4e7,trainable=4e7";
+  CHECK(understand(texts).status().message().find("adapters beside trainable") !=
+        std::string::npos);
+}
+
+TEST_CASE("without a computation time nothing is known of computing anew") {
+  PlanTexts texts = plan_by_names();
+  CHECK_FALSE(understood(texts).request.recomputed.empty());
+  texts.compute_time = "0s";
+  CHECK(understood(texts).request.recomputed.empty());
 }
 
 TEST_CASE("a machine has GPUs and NICs") {
@@ -343,6 +392,12 @@ TEST_CASE("a model's file, and the folder that it is in") {
     CHECK(options.request.model.shared == 50257.0 * 768);
     CHECK(assumes(options, "sequences of 1024 tokens"));
   }
+  // A folder's name needs no slash.
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.root().parent_path());
+  texts.model = folder.root().filename().string();
+  CHECK(understand(texts).ok());
+  std::filesystem::current_path(before);
   // A path may have any bytes; JSON may not.
   const std::filesystem::path other = folder.root() / "\xff";
   std::filesystem::create_directory(other);
@@ -448,22 +503,33 @@ TEST_CASE("names and numbers that cannot be are one line") {
       plan_by_names(),
       {{&PlanTexts::gpu, "h10", "--gpu h10: is not known; near it: h100-sxm"},
        {&PlanTexts::instance, "p5", "--gpu beside --instance"},
-       {&PlanTexts::network, "8x", "--network '': takes a rate"},
-       {&PlanTexts::network, "0x1Gbit", "--network '0': takes a whole number from 1"},
-       {&PlanTexts::network, "ax1Gbit", "--network 'a': takes a whole number"},
-       {&PlanTexts::network, "8x0Gbit", "--network '0Gbit': takes a rate"},
+       {&PlanTexts::network,
+        "8x",
+        "--network '8x': takes how many NICs a node has, from 1 to 16777216, and the rate of each"},
+       {&PlanTexts::network, "8x400", "--network '8x400': takes how many NICs"},
+       {&PlanTexts::network, "0x1Gbit", "--network '0x1Gbit': takes how many NICs"},
+       {&PlanTexts::network, "ax1Gbit", "--network 'ax1Gbit': takes how many NICs"},
+       {&PlanTexts::network, "8x0Gbit", "--network '8x0Gbit': takes how many NICs"},
+       {&PlanTexts::network, "8x1e300GB", "--network '8x1e300GB': takes how many NICs"},
+       {&PlanTexts::gpu, "h1000", "--gpu h1000: is not known; near it: h100-sxm"},
        {&PlanTexts::global_batch, "500", "--global-batch 500: does not divide among 128 ranks"},
        {&PlanTexts::accumulation, "2", "--global-batch chooses the accumulation"},
        {&PlanTexts::micro_batch, "3", "--micro-batch 3: does not divide the 4 sequences"},
        {&PlanTexts::mfu, "1.1", "--mfu '1.1': takes a number from 0 to 1"},
-       {&PlanTexts::mfu, "0", "--mfu 0: takes a share above 0"},
+       {&PlanTexts::mfu, "0", "--mfu '0': takes a share from 0.0001 to 1"},
+       {&PlanTexts::mfu, "1e-12", "--mfu '1e-12': takes a share from 0.0001 to 1"},
+       {&PlanTexts::sequence, "4294967295", "--sequence 4294967295 and --mfu make a step of"},
+       {&PlanTexts::global_batch,
+        "16777217",
+        "--global-batch '16777217': takes a whole number from 1 to 16777216"},
+       {&PlanTexts::bytes, "1e30,2,12", "--bytes '1e30': takes a number from 0 to 1e+18"},
        {&PlanTexts::recompute,
         "some",
         "--recompute some: is not known; takes none, selective, full"},
        {&PlanTexts::optimizer, "adam", "--optimizer adam: is not known; near it: adamw"},
        {&PlanTexts::precision, "bf61", "--precision bf61: is not known"},
        {&PlanTexts::tensor, "16", "--tp 16: is more than the 8 ranks of a node"},
-       {&PlanTexts::tensor, "70000", "--tp 70000: takes at most 65536"},
+       {&PlanTexts::tensor, "70000", "--tp '70000': takes a whole number from 1 to 65536"},
        {&PlanTexts::pipeline, "3", "--tp x --pp x --cp of 3: does not divide the 128 ranks"},
        {&PlanTexts::expert, "2", "--ep 2: the model has no routed experts"},
        {&PlanTexts::context, "3", "--tp 1 --cp 3"},
@@ -474,7 +540,27 @@ TEST_CASE("names and numbers that cannot be are one line") {
         "lama-3-8b",
         "--model lama-3-8b: 'lama-3-8b' is not known; near it: llama-3-8b"},
        {&PlanTexts::model, "/no/such.json", "--model /no/such.json: cannot be read"},
-       {&PlanTexts::nodes, "4000000000", "groups 4000000000: takes 1 to"}});
+       {&PlanTexts::nodes, "0", "--nodes '0': takes a whole number from 1 to 16777216"},
+       {&PlanTexts::nodes, "4000000000", "--nodes '4000000000': takes a whole number from 1 to"},
+       {&PlanTexts::nodes,
+        "16000000",
+        "--nodes 16000000 of 8 ranks: takes at most 16777216 ranks in all"},
+       {&PlanTexts::prefetch, "1000", "--prefetch '1000': takes a whole number from 0 to 32"},
+       {&PlanTexts::memory, "1e30GB", "--memory '1e30GB': takes 0 to 1e+18 bytes"},
+       {&PlanTexts::activations, "1e300GB", "--activations '1e300GB': takes 0 to 1e+18 bytes"},
+       {&PlanTexts::effects, "9,0,0s", "--effects '9': takes a number from 0 to 1"},
+       {&PlanTexts::effects, "0,0,1e9h", "--effects '1e9h': takes 0 to 1000000000 seconds"},
+       {&PlanTexts::intra, "1e300GB", "--intra '1e300GB': takes 1 to 1e+18 bytes per second"},
+       {&PlanTexts::compute_time, "1e9h", "--compute-time '1e9h': takes 0 to"},
+       {&PlanTexts::model,
+        "llama-3-8b,trainable=9e9",
+        "--model llama-3-8b,trainable=9e9: trainable is more than the 8030261248 parameters"},
+       {&PlanTexts::model,
+        "params=1e20,layers=2",
+        "--model params=1e20,layers=2: takes 1 to 1000000000000000 parameters"},
+       {&PlanTexts::model,
+        "params=1e9,layers=2000",
+        "--model params=1e9,layers=2000: takes 1 to 10"}});
 }
 
 }  // namespace paro

@@ -87,6 +87,21 @@ TEST_CASE("an option that a sweep is over need not be given, nor does it count")
   CHECK(swept(named).rows[0].report.options.request.sequences == 2);
 }
 
+TEST_CASE("of values some of which cannot be the possible ones are planned, the others named") {
+  PlanTexts texts = test::plan_by_names();
+  texts.sweep = "tp=1,2,3";
+  const Sweep sweep = swept(texts);
+  REQUIRE(sweep.rows.size() == 2);
+  CHECK(sweep.rows[1].value == "2");
+  REQUIRE(sweep.impossible.size() == 1);
+  CHECK(sweep.impossible[0].value == "3");
+  CHECK(sweep.impossible[0].why.find("--tp 3 --cp 1: 3 ranks side by side") == 0);
+  texts.sweep = "tp=3,5";
+  CHECK(has(sweep_of(texts, {}).status().message(), "--sweep tp=3: --tp 3 --cp 1: 3 ranks"));
+  texts.sweep = "tp=1,two";
+  CHECK(has(sweep_of(texts, {}).status().message(), "--sweep tp=two: --tp 'two': takes a whole"));
+}
+
 TEST_CASE("progress is told how many plans there have been") {
   std::vector<size_t> plans;
   REQUIRE(sweep_of(by_numbers("nodes=2,4"), [&](size_t done) { plans.push_back(done); }).ok());

@@ -1,7 +1,9 @@
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "catch.hpp"
+#include "caught_stderr.hpp"
 #include "cli/paro/plan_arguments.hpp"
 #include "plan_requests.hpp"
 
@@ -14,6 +16,13 @@ using test::plan_by_numbers;
 ho::Parsed<PlanArguments> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "plan");
   return parse_plan_arguments(static_cast<int>(words.size()), words.data());
+}
+
+// The status that a command line ends with, and what is said of it.
+std::pair<int, std::string> refused(const std::vector<const char*>& words) {
+  ho::test::CaughtStderr caught;
+  const auto parsed = parse(words);
+  return {parsed.exit_status.value_or(0), caught.end()};
 }
 
 }  // namespace
@@ -109,11 +118,37 @@ TEST_CASE("how a plan is printed") {
   CHECK(sweep.options.sweep->sweep == "memory=40GB,80GB");
 }
 
-TEST_CASE("of an option given twice the last counts") {
-  const auto parsed =
-      parse({"--model", "llama-7b", "--nodes", "4", "--nodes", "1", "--ranks-per-node", "1"});
-  REQUIRE_FALSE(parsed.exit_status.has_value());
-  CHECK(parsed.options.plan.request.world.group_count == 1);
+TEST_CASE("options that would not count are refused by name") {
+  const std::vector<const char*> plan{"--model=llama-7b", "--nodes=1", "--ranks-per-node=1"};
+  struct Case {
+    std::vector<const char*> more;
+    const char* message;
+  };
+  const std::vector<Case> cases{
+      {{"--nodes", "4"}, "--nodes is given 2 times (1, 4): give it once"},
+      {{"--sweep", "nodes=1", "--sweep", "nics=1"}, "--sweep is given 2 times (nodes=1, nics=1)"},
+      {{"--csv", "a", "--csv", "b"}, "--csv is given 2 times (a, b)"},
+      {{"--gpu"}, "--gpu takes NAME behind it"},
+      {{"junk"}, "'junk' is no option, nor the value of one; paro plan --help"},
+      {{"--modell", "x"}, "'--modell' is no option, nor the value of one; near it: --model"},
+      {{"--validate"}, "--model beside --validate: it takes no other option than --json"},
+      {{"--fit"}, "--model beside --fit: it takes no other option than --json"},
+      {{"--names"}, "--model beside --names: it takes no other option"},
+      {{"--sweep", "nodes=1,2", "--verbose"}, "--verbose beside --sweep"},
+      {{"--sweep", "nodes=1,2", "--export-to", "x.py"}, "--export-to takes --export beside it"},
+  };
+  for (const Case& each : cases) {
+    std::vector<const char*> words = plan;
+    words.insert(words.end(), each.more.begin(), each.more.end());
+    INFO(each.message);
+    const auto [status, text] = refused(words);
+    INFO(text);
+    CHECK(status == 2);
+    CHECK(text.find(std::string("paro plan: ") + each.message) == 0);
+  }
+  CHECK(refused({"--validate", "--csv", "v.csv"}).second ==
+        "paro plan: --csv beside --validate: it takes no other option than --json\n");
+  CHECK(refused({"--validate", "--fit"}).first == 2);
 }
 
 TEST_CASE("world algorithms are known by name") {

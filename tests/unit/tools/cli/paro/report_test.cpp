@@ -210,7 +210,8 @@ TEST_CASE("the summary has what an option would add, and steps in its place") {
   const std::string text = summary_text({*options, *recommend(options->request), {}});
   INFO(text);
   CHECK(has(line_with(text, "strategy"), "  step ms  "));
-  CHECK(has(line_with(text, "Left out: "), "tokens/s (give --sequence and --compute-time); MFU"));
+  CHECK(has(line_with(text, "Left out: "),
+            "tokens/s (give --sequence and --compute-time above 0); MFU"));
   for (const char* assumed : {"no computation, communication alone is compared",
                               "no activations",
                               "micro-batches of 1 sample",
@@ -276,6 +277,56 @@ TEST_CASE("a sweep has a row for each value, and the least network") {
   const std::string csv = csv_text(*sweep);
   CHECK(csv.starts_with("inter,strategy,known as,tokens/s,MFU,step (s),need (bytes),"));
   CHECK(line_with(csv, "1600Gbit,").starts_with("1600Gbit,"));
+  texts = test::plan_by_names();
+  texts.sweep = "tp=2,3";
+  CHECK(line_with(sweep_text(*sweep_of(texts, {})), "tp=3 ")
+            .starts_with("tp=3 is not possible: --tp 3 --cp 1: 3 ranks side by side"));
+}
+
+TEST_CASE("one node, one rank and one sequence are no several") {
+  PlanTexts texts = test::plan_by_names();
+  texts.nodes = "1";
+  texts.ranks_per_node = "1";
+  texts.global_batch = "1";
+  const auto options = understand(texts);
+  REQUIRE(options.ok());
+  const std::string text = summary_text({*options, *recommend(options->request), {}});
+  INFO(text);
+  CHECK(has(text, "cluster  1 node of 1 rank\n"));
+  CHECK(has(text, "step     1 sequence a rank, in micro-batches"));
+}
+
+TEST_CASE("what a million tokens cost has a line where a price is given") {
+  PlanTexts texts = test::plan_by_names();
+  texts.watts = "700";
+  const auto options = understand(texts);
+  REQUIRE(options.ok());
+  const Report report{*options, *recommend(options->request), {}};
+  const StrategyFigures& best = *report.recommendation.recommended();
+  const double kwh = per_million_tokens(best.time.step_s, 4 * 8192, {0, 700, 0}).kwh;
+  CHECK(line_with(summary_text(report), "cost: ") ==
+        fmt::format("cost:        {:.4g} kWh a million tokens", kwh));
+}
+
+TEST_CASE("of several group sizes the extremes are of all, and the size has its reason") {
+  PlanTexts texts = test::plan_by_names();
+  texts.group_sizes = "4,8,16";
+  auto options = understand(texts);
+  REQUIRE(options.ok());
+  const auto report = report_of(*options, {});
+  REQUIRE(report.ok());
+  const std::string text = summary_text(*report);
+  INFO(text);
+  const SizedPlans& sizes = report->sizes;
+  REQUIRE(sizes.fastest);
+  CHECK(has(
+      line_with(text, "fastest: "),
+      fmt::format(", groups of {}", sizes.plans[sizes.fastest->plan].request.world.group_size)));
+  CHECK(line_with(text, "Groups of ") == sizes.why);
+  const Json json = Json::parse(json_text(*report));
+  CHECK(json["fastest"] == letters(sizes.figures(*sizes.fastest).strategy));
+  CHECK(json["fastest_group_size"] == sizes.plans[sizes.fastest->plan].request.world.group_size);
+  CHECK(json["reasons"].back() == sizes.why);
 }
 
 TEST_CASE("the table stays readable where figures cannot be meant") {

@@ -1,7 +1,8 @@
 // A rule's values for one step: the constants of its arithmetic. Pure.
 //
 // Computed in double precision and rounded to fp32 once, so that the kernels hold no constant
-// arithmetic, and every rank has the same constants.
+// arithmetic, and every rank has the same constants. What depends on the step is computed by
+// src/device/kernels/step_arithmetic.hpp: a device has the step's number in its own memory.
 #pragma once
 
 #include <cstdint>

@@ -7,13 +7,14 @@
 #include <limits>
 #include <type_traits>
 
+#include "device/kernels/step_arithmetic.hpp"
 #include "reduce/reduce.hpp"
 
 namespace paro {
 namespace {
 
 // Sums that can run side by side: adding up in one would wait for each addition in turn.
-constexpr size_t kSums = 16;
+constexpr size_t kSums = ho::device::kNormLanes;
 
 constexpr bool is_finite(float value) {
   constexpr uint32_t kExponent = 0x7f800000;
@@ -106,7 +107,7 @@ Norm norm_of(std::span<const float> values) {
 }
 
 double clip_factor(double norm, double max_norm) {
-  return max_norm > 0 && norm > max_norm ? max_norm / norm : 1;
+  return ho::device::clip_factor(norm, max_norm);
 }
 
 void accumulate(ho::DType dtype, void* into, const void* from, size_t count) {

@@ -44,6 +44,7 @@ class Copies {
 
   // "" or what differs, and whose.
   [[nodiscard]] ho::Result<std::string> compare(uint64_t timeout_ms) const {
+    HORING_TRY(operations_.finish());
     std::string difference;
     for (const auto& [ranks, common] : by_ranks_) {
       if (common.comm == nullptr) {

@@ -87,7 +87,7 @@ ho::Status gather_whole(Shards& shards,
 ho::Status spread_values(Shards& shards, const PartValues& values, const ShardOf& to) {
   if (to.scope == Scope::kWorld) {
     put_into(shards.ledger.operations(), to.storage, values);
-    return {};
+    return shards.ledger.operations().finish();
   }
   if (to.partition.padded_count() == 0) {
     return {};
@@ -106,7 +106,7 @@ ho::Status spread_values(Shards& shards, const PartValues& values, const ShardOf
     ledger.operations().copy(
         to.storage.at(range.begin), whole.get() + range.begin * element, range.count() * element);
   }
-  return {};
+  return ledger.operations().finish();
 }
 
 }  // namespace
@@ -144,13 +144,13 @@ ho::Status read_whole(Shards& shards, const ShardOf& of, std::span<float> values
   }
   if (of.scope == Scope::kReplicated) {
     shards.ledger.operations().fetch(dtype, of.storage.at(0), 1, values);
-    return {};
+    return shards.ledger.operations().finish();
   }
   HORING_ASSIGN(const Buffer whole, shards.ledger.allocate(Purpose::kScratch, bytes));
   const Domain domain = of.scope == Scope::kGroup ? Domain::kIntra : Domain::kWorld;
   HORING_TRY(gather_whole(shards, of.routes.of(domain), of.storage, whole));
   shards.ledger.operations().fetch(dtype, whole.get(), 1, values);
-  return {};
+  return shards.ledger.operations().finish();
 }
 
 std::vector<StatePart> parts_of(const Shards& shards) {

@@ -62,13 +62,13 @@ ho::Result<StepReport> StepRunner::step() {
   HORING_TRY(decide(false));
   const std::string step = step_name();
   HORING_TRY(agreement_.check_inputs(step));
+  const auto control = updater_.decide(shards_, agreement_.sums(), scheduler().micro_batches());
+  HORING_TRY(shards_.break_unless_ok(control.status(), step));
   HORING_ASSIGN(const StepAgreement::Decision decision,
-                agreement_.decision(step, updater_.scale().shrinks()));
+                agreement_.decision(*control, step, updater_.scale().shrinks()));
   const double scale = updater_.scale().value();
-  const double factor = updater_.averaging_factor(shards_, scheduler().micro_batches()) *
-                        clip_factor(decision.norm, config().max_norm);
   const auto updating = std::chrono::steady_clock::now();
-  HORING_TRY(update_all(decision.applies, factor));
+  HORING_TRY(update_all(decision.applies, control->factor));
   const auto end = std::chrono::steady_clock::now();
   StepReport report = progress_.end_step(end);
   report.update_ns = ns_between(updating, end);

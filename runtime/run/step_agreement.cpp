@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cmath>
 
 namespace paro {
 
@@ -12,9 +11,9 @@ ho::Status StepAgreement::begin(const Updater& updater,
                                 uint32_t micro_batches,
                                 Transfer& transfer) {
   const double factor = updater.averaging_factor(shards_, micro_batches);
-  const Norm norm = updater.norm(shards_, factor, not_finite_);
-  sums_ = StepSums(norm.squared,
-                   norm.not_finite,
+  HORING_ASSIGN(const GradientSums mine, updater.norm(shards_, factor, not_finite_));
+  sums_ = StepSums(mine.squared,
+                   mine.not_finite,
                    learning_rate(shards_.config),
                    signals_,
                    loads_.any(),
@@ -71,9 +70,10 @@ ho::Status StepAgreement::compare_loads(const std::string& step) {
   return {};
 }
 
-ho::Result<StepAgreement::Decision> StepAgreement::decision(const std::string& step, bool shrinks) {
-  Decision decision{std::sqrt(sums_.squared_norm()), false};
-  decision.applies = sums_.all_finite() && std::isfinite(decision.norm);
+ho::Result<StepAgreement::Decision> StepAgreement::decision(const StepControl& control,
+                                                            const std::string& step,
+                                                            bool shrinks) {
+  Decision decision{control.norm, control.left_out == 0};
   if (!decision.applies) {
     // All ranks know by now that the step is left out, so all of them come here.
     const ho::Result<double> reported = not_finite_.compare(shards_, step, shrinks);

@@ -43,7 +43,10 @@ class StepAgreement {
     double norm = 0;
     bool applies = false;
   };
-  [[nodiscard]] ho::Result<Decision> decision(const std::string& step, bool shrinks);
+  [[nodiscard]] ho::Result<Decision> decision(const StepControl& control,
+                                              const std::string& step,
+                                              bool shrinks);
+  [[nodiscard]] const StepSums& sums() const { return sums_; }
   [[nodiscard]] bool any_signals() const { return sums_.any_signals(); }
   // What was found of a step's gradients is over.
   void begin_step() { not_finite_ = {}; }

@@ -18,12 +18,12 @@ double part_of(double rate, size_t part) {
 }  // namespace
 
 StepSums::StepSums(double squared_norm,
-                   uint64_t not_finite,
+                   double not_finite,
                    double learning_rate,
                    bool signals,
                    bool loaded,
                    bool discards)
-    : values_{squared_norm, static_cast<double>(not_finite)} {
+    : values_{squared_norm, not_finite} {
   values_[kSignals] = signals ? 1 : 0;
   values_[kLoaded] = loaded ? 1 : 0;
   values_[kDiscards] = discards ? 1 : 0;

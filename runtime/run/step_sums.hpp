@@ -13,7 +13,7 @@ class StepSums {
  public:
   StepSums() = default;
   StepSums(double squared_norm,
-           uint64_t not_finite,
+           double not_finite,
            double learning_rate,
            bool signals = false,
            bool loaded = false,
@@ -31,7 +31,7 @@ class StepSums {
 
   // Of the sums. squared norm of all gradients:
   [[nodiscard]] double squared_norm() const { return values_[kNorm]; }
-  [[nodiscard]] bool all_finite() const { return values_[kNotFinite] == 0; }
+  [[nodiscard]] double not_finite() const { return values_[kNotFinite]; }
   [[nodiscard]] bool any_signals() const { return values_[kSignals] != 0; }
   [[nodiscard]] bool any_loaded() const { return values_[kLoaded] != 0; }
   // Ranks that drop the step instead of ending it.

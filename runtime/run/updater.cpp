@@ -39,9 +39,15 @@ double Updater::averaging_factor(const Shards& shards, uint32_t micro_batches) c
 }
 
 // World parts lie inside what a rank has of the gradients' sums at any scope of the optimizer.
-Norm Updater::norm(const Shards& shards, double factor, NotFiniteRecord& not_finite) const {
-  Norm norm;
+// Where one is not finite, units count on from one another.
+ho::Result<GradientSums> Updater::norm(const Shards& shards,
+                                       double factor,
+                                       NotFiniteRecord& not_finite) const {
+  const Operations& operations = shards.ledger.operations();
+  GradientSums* const place = &shards.control.get()->sums;
   const ho::DType dtype = shards.config.gradient_dtype;
+  operations.zero(place, sizeof *place);
+  uint64_t before = 0;
   for (size_t u = 0; u < shards.units.size(); ++u) {
     const uint64_t elements = shards.config.units[u].trained;  // behind them lies padding
     for (const Range& range : shards.layouts[u].trained.owned(Scope::kWorld, shards.self())) {
@@ -49,20 +55,49 @@ Norm Updater::norm(const Shards& shards, double factor, NotFiniteRecord& not_fin
         break;
       }
       const uint64_t count = std::min(range.end, elements) - range.begin;
-      const void* const sums = shards.units[u].sums.at(range.begin);
-      const NotFiniteMet found = shards.ledger.operations().norm(dtype, sums, count, factor, norm);
-      if (found.first) {
-        not_finite.note_sum(u, range.begin + *found.first, found.nan);
-      }
+      const void* const values = shards.units[u].sums.at(range.begin);
+      operations.norm(dtype, values, count, factor, before + range.begin, place);
     }
+    before += elements;
   }
-  return norm;
+  GradientSums sums = {};
+  operations.fetch_later(place, std::as_writable_bytes(std::span(&sums, 1)));
+  HORING_TRY(operations.finish());
+  if (const auto first = first_not_finite_of(sums)) {
+    size_t unit = 0;
+    uint64_t element = *first;
+    for (; element >= shards.config.units[unit].trained; ++unit) {
+      element -= shards.config.units[unit].trained;
+    }
+    not_finite.note_sum(unit, element, sums.nan != 0);
+  }
+  return sums;
+}
+
+ho::Result<StepControl> Updater::decide(const Shards& shards,
+                                        const StepSums& sums,
+                                        uint32_t micro_batches) const {
+  const Operations& operations = shards.ledger.operations();
+  StepControl control;
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&control, 1));
+  control.sums = {sums.squared_norm(), sums.not_finite(), 0, 0};
+  control.steps = optimizer_steps_;
+  StepLimits limits{.averaging = averaging_factor(shards, micro_batches),
+                    .max_norm = shards.config.max_norm};
+  if (const auto* const rule = std::get_if<AdamW>(&shards.config.rule)) {
+    limits.beta_1 = rule->beta1;
+    limits.beta_2 = rule->beta2;
+  }
+  operations.store(bytes, shards.control.get());
+  operations.decide(limits, shards.control.get());
+  operations.fetch_later(shards.control.get(), bytes);
+  HORING_TRY(operations.finish());
+  return control;
 }
 
 void Updater::update_piece(Shards& shards,
                            const BufferRange& piece,
-                           const ParameterGroup* group,
-                           double factor) const {
+                           const ParameterGroup* group) const {
   const RunnerConfig& config = shards.config;
   const uint64_t begin = piece.range.begin;
   UnitState& state = shards.units[piece.buffer];
@@ -76,8 +111,7 @@ void Updater::update_piece(Shards& shards,
   elements.parameter_dtype = config.parameter_dtype;
   elements.parameter = state.parameters.at(begin);
   elements.count = piece.range.count();
-  shards.ledger.operations().update(
-      rule_for(config, group), optimizer_steps_ + 1, factor, elements);
+  shards.ledger.operations().update(rule_for(config, group), shards.control.get(), elements);
 }
 
 ho::Status Updater::call_optimizer(Shards& shards,
@@ -127,7 +161,7 @@ ho::Status Updater::update_range(Shards& shards, const BufferRange& range, doubl
     if (shards.config.optimizer) {
       HORING_TRY(call_optimizer(shards, piece, settings, factor));
     } else {
-      update_piece(shards, piece, settings, factor);
+      update_piece(shards, piece, settings);
     }
     begin = until;
     group += inside ? 1 : 0;

@@ -12,6 +12,7 @@
 #include "optim/loss_scale.hpp"
 #include "run/not_finite.hpp"
 #include "run/shards.hpp"
+#include "run/step_sums.hpp"
 #include "state/snapshot.hpp"
 
 namespace paro {
@@ -24,8 +25,14 @@ class Updater {
   [[nodiscard]] double averaging_factor(const Shards& shards, uint32_t micro_batches) const;
   // Of what this rank has of the averaged gradients in its world parts, which hold each element
   // once, whatever copies of it there are.
-  [[nodiscard]] Norm norm(const Shards& shards, double factor, NotFiniteRecord& not_finite) const;
-  // Parameters and states of a unit, with its gradients' sums times `factor`.
+  [[nodiscard]] ho::Result<GradientSums> norm(const Shards& shards,
+                                              double factor,
+                                              NotFiniteRecord& not_finite) const;
+  // What the sums of all ranks decide: for the updates of this step, and to know.
+  [[nodiscard]] ho::Result<StepControl> decide(const Shards& shards,
+                                               const StepSums& sums,
+                                               uint32_t micro_batches) const;
+  // Parameters and states of a unit, with its gradients' sums times `factor`, the control's.
   [[nodiscard]] ho::Status update(Shards& shards, uint32_t unit, double factor);
   // All units are updated, or the step was left out.
   void end_step(bool applied);
@@ -42,10 +49,7 @@ class Updater {
   // Elements of a unit, each with the settings of its group.
   [[nodiscard]] ho::Status update_range(Shards& shards, const BufferRange& range, double factor);
   // Elements of one group: by the rule, or by the framework's own optimizer.
-  void update_piece(Shards& shards,
-                    const BufferRange& piece,
-                    const ParameterGroup* group,
-                    double factor) const;
+  void update_piece(Shards& shards, const BufferRange& piece, const ParameterGroup* group) const;
   [[nodiscard]] ho::Status call_optimizer(Shards& shards,
                                           const BufferRange& piece,
                                           const ParameterGroup* group,

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#include "base/hash.hpp"
+#include <utility>
 
 namespace paro {
 namespace {
 
-constexpr uint64_t kBlockElements = 4096;
+constexpr uint64_t kBlockElements = ho::device::kNormBlockElements;
 
 // fp32 gradients of a block, on their way from sums to a norm or an update: 16 KiB of the stack.
 using Block = std::array<float, kBlockElements>;
@@ -18,14 +17,12 @@ const std::byte* element_at(ho::DType dtype, const void* values, uint64_t elemen
   return static_cast<const std::byte*>(values) + element * ho::size_bytes(dtype);
 }
 
-void note_not_finite(std::span<const float> block, uint64_t begin, NotFiniteMet& found) {
+void note_not_finite(std::span<const float> block, uint64_t first_index, GradientSums& sums) {
   const auto finite = [](float value) { return std::isfinite(value); };
   const auto first = std::find_if_not(block.begin(), block.end(), finite);
-  if (!found.first) {
-    found.first = begin + static_cast<uint64_t>(first - block.begin());
-  }
-  found.nan =
-      found.nan || std::any_of(first, block.end(), [](float value) { return value != value; });
+  const bool nan = std::any_of(first, block.end(), [](float value) { return value != value; });
+  const uint64_t index = first_index + static_cast<uint64_t>(first - block.begin());
+  add(sums, {0, 0, ho::device::kLastIndex - index, nan ? 1U : 0U});
 }
 
 }  // namespace
@@ -55,20 +52,45 @@ void HostOperations::round_in_place(ho::DType dtype, void* address, uint64_t cou
   paro::round_in_place(dtype, address, count);
 }
 
-NotFiniteMet HostOperations::norm(
-    ho::DType dtype, const void* values, uint64_t count, double factor, Norm& norm) const {
+// Blocks are added up to tiles, and these to sections, as on a device.
+void HostOperations::norm(ho::DType dtype,
+                          const void* values,
+                          uint64_t count,
+                          double factor,
+                          uint64_t first_index,
+                          GradientSums* sums) const {
+  constexpr uint64_t kSectionBlocks = ho::device::kNormSectionTiles * ho::device::kNormTileBlocks;
   Block block;  // NOLINT(cppcoreguidelines-pro-type-member-init): each part is written first
-  NotFiniteMet found;
+  Norm tile;
+  Norm section;
+  const auto end_tile = [&] { section += std::exchange(tile, {}); };
+  const auto end_section = [&] {
+    const Norm ended = std::exchange(section, {});
+    ho::device::add(*sums, {ended.squared, static_cast<double>(ended.not_finite), 0, 0});
+  };
+  uint64_t blocks = 0;
   for (uint64_t begin = 0; begin < count; begin += kBlockElements) {
     const std::span<float> part(block.data(), std::min(kBlockElements, count - begin));
     unscale(dtype, element_at(dtype, values, begin), factor, part);
     const Norm of_part = norm_of(part);
     if (of_part.not_finite > 0) {
-      note_not_finite(part, begin, found);
+      note_not_finite(part, first_index + begin, *sums);
     }
-    norm += of_part;
+    tile += of_part;
+    ++blocks;
+    if (blocks % ho::device::kNormTileBlocks == 0) {
+      end_tile();
+    }
+    if (blocks % kSectionBlocks == 0) {
+      end_section();
+    }
   }
-  return found;
+  end_tile();
+  end_section();
+}
+
+void HostOperations::decide(const StepLimits& limits, StepControl* control) const {
+  paro::decide(limits, *control);
 }
 
 std::optional<NotFinite> HostOperations::first_not_finite(ho::DType dtype,
@@ -78,9 +100,11 @@ std::optional<NotFinite> HostOperations::first_not_finite(ho::DType dtype,
 }
 
 void HostOperations::update(const Rule& rule,
-                            uint64_t step,
-                            double factor,
+                            const StepControl* control,
                             const UpdatedElements& elements) const {
+  if (control->left_out != 0) {
+    return;
+  }
   Block block;  // NOLINT(cppcoreguidelines-pro-type-member-init): each part is written first
   const uint32_t states = state_count(rule);
   for (uint64_t begin = 0; begin < elements.count; begin += kBlockElements) {
@@ -88,13 +112,13 @@ void HostOperations::update(const Rule& rule,
     const std::span<float> gradient(block.data(), count);
     unscale(elements.gradient_dtype,
             element_at(elements.gradient_dtype, elements.gradient, begin),
-            factor,
+            control->factor,
             gradient);
     Elements part{{elements.master + begin, count}, {}, gradient};
     for (uint32_t state = 0; state < states; ++state) {
       part.state[state] = {elements.rule[state] + begin, count};
     }
-    paro::update(rule, step, part);
+    paro::update(rule, control->steps, part);
     round_to(elements.parameter_dtype,
              part.master,
              static_cast<std::byte*>(elements.parameter) +
@@ -103,7 +127,22 @@ void HostOperations::update(const Rule& rule,
 }
 
 uint64_t HostOperations::hash(const void* values, size_t bytes) const {
-  return ho::Hash().add(std::span(static_cast<const std::byte*>(values), bytes)).value();
+  const auto* const from = static_cast<const std::byte*>(values);
+  uint64_t hash = 0;
+  uint64_t index = 0;
+  const auto add_word = [&](size_t present) {
+    uint64_t word = 0;
+    std::memcpy(&word, from + index * sizeof word, present);
+    hash += ho::device::hash_of_word(index, word);
+    ++index;
+  };
+  for (size_t left = bytes / sizeof(uint64_t); left > 0; --left) {
+    add_word(sizeof(uint64_t));
+  }
+  if (bytes % sizeof(uint64_t) != 0) {
+    add_word(bytes % sizeof(uint64_t));
+  }
+  return hash;
 }
 
 void HostOperations::fetch(ho::DType dtype,
@@ -116,6 +155,10 @@ void HostOperations::fetch(ho::DType dtype,
 void HostOperations::fetch(const void* from, size_t bytes, std::vector<std::byte>& behind) const {
   const auto* const first = static_cast<const std::byte*>(from);
   behind.insert(behind.end(), first, first + bytes);
+}
+
+void HostOperations::fetch_later(const void* from, std::span<std::byte> to) const {
+  std::memcpy(to.data(), from, to.size());
 }
 
 void HostOperations::store(ho::DType dtype, std::span<const float> values, void* to) const {

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/owned.hpp"
@@ -29,6 +30,8 @@ class Memory {
   virtual void release(void* address, size_t bytes) = 0;
   // On what it has allocated; they live as long as it.
   [[nodiscard]] virtual const Operations& operations() const = 0;
+  // Where it is and how much there is, after "no memory for 5 bytes of gradients"; may be "".
+  [[nodiscard]] virtual std::string place() const { return {}; }
 };
 
 class HostMemory final : public Memory {
@@ -87,6 +90,24 @@ class Buffer {
   };
   explicit Buffer(Bytes bytes) : bytes_(bytes) {}
   ho::Owned<Bytes> bytes_;
+};
+
+// The control of a step where the states lie, zeroed. No ledger counts its bytes.
+class ControlPlace {
+ public:
+  ControlPlace() = default;  // nowhere
+  // The memory outlives it.
+  [[nodiscard]] static ho::Result<ControlPlace> make(Memory& memory);
+  [[nodiscard]] StepControl* get() const { return at_ ? at_->control : nullptr; }
+
+ private:
+  struct At {
+    Memory* memory;
+    StepControl* control;
+    void release() const noexcept { memory->release(control, sizeof(StepControl)); }
+  };
+  explicit ControlPlace(At at) : at_(at) {}
+  ho::Owned<At> at_;
 };
 
 // Outlives its buffers; borrows the memory.

@@ -1,13 +1,18 @@
 // What is done with the elements of states where they lie: the arithmetic and the moves of a step,
 // over ranges of one flat buffer. A Memory has its own (memory.hpp); whoever works on states takes
-// them from there and never asks where a state lies. HostOperations is the one there is today.
+// them from there and never asks where a state lies.
+//
+// Operations are of one stream, where there are streams: what is asked of them runs in that order,
+// and after the call has returned, but where it says that it waits. What other streams do the
+// caller orders. One that fails is the first cause of what finish() returns, and nothing runs after
+// it. On a host all has run when the call returns, and nothing fails.
 //
 // Parameters and gradients are of a compute type (optim/gradients.hpp); masters, the rule's states
 // and sums over micro-batches are fp32. Ranges do not overlap unless said. Each element's result
 // depends on nothing but its own values, so it does not matter how a range is cut. Only norm() sums
 // up, always in the same blocks from its range's beginning on: pass whole ranges.
 //
-// Addresses of states are of the memory; spans and vectors are of the host.
+// Addresses are of the memory; spans and vectors are of the host.
 #pragma once
 
 #include <array>
@@ -18,8 +23,10 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/status.hpp"
 #include "optim/gradients.hpp"
 #include "optim/optimizer.hpp"
+#include "optim/step_control.hpp"
 
 namespace paro {
 
@@ -32,12 +39,6 @@ struct UpdatedElements {
   ho::DType parameter_dtype = ho::DType::kFloat32;
   void* parameter = nullptr;
   uint64_t count = 0;
-};
-
-// What norm() met that is not finite.
-struct NotFiniteMet {
-  std::optional<uint64_t> first;  // element of the range
-  bool nan = false;               // any is
 };
 
 class Operations {
@@ -56,32 +57,43 @@ class Operations {
   virtual void round(ho::DType dtype, const float* from, void* to, uint64_t count) const = 0;
   // The same in place: results lie one after the other from the address on.
   virtual void round_in_place(ho::DType dtype, void* address, uint64_t count) const = 0;
-  // Adds the norm of values[i] * factor to `norm`. What is not finite is counted, and stays out.
-  [[nodiscard]] virtual NotFiniteMet norm(
-      ho::DType dtype, const void* values, uint64_t count, double factor, Norm& norm) const = 0;
-  // The first that is not finite.
+  // Adds what values[i] * factor sum up to (step_arithmetic.hpp has the order). `first_index`: what
+  // the first value counts as where one is not finite.
+  virtual void norm(ho::DType dtype,
+                    const void* values,
+                    uint64_t count,
+                    double factor,
+                    uint64_t first_index,
+                    GradientSums* sums) const = 0;
+  // Whether the step is taken, by the control's sums, and what its updates need.
+  virtual void decide(const StepLimits& limits, StepControl* control) const = 0;
+  // One step of the rule on gradients times the control's factor, or none where it leaves the step
+  // out; parameters are masters rounded.
+  virtual void update(const Rule& rule,
+                      const StepControl* control,
+                      const UpdatedElements& elements) const = 0;
+
+  // The first that is not finite. Waits.
   [[nodiscard]] virtual std::optional<NotFinite> first_not_finite(ho::DType dtype,
                                                                   const void* values,
                                                                   uint64_t count) const = 0;
-  // One step of the rule, which counts from 1, on gradients times `factor`; parameters are masters
-  // rounded.
-  virtual void update(const Rule& rule,
-                      uint64_t step,
-                      double factor,
-                      const UpdatedElements& elements) const = 0;
-  // The same values have the same hash, whatever memory they lie in.
+  // The same bytes have the same hash, whatever memory they lie in. Waits.
   [[nodiscard]] virtual uint64_t hash(const void* values, size_t bytes) const = 0;
-
-  // values[i] = from[i] * factor.
+  // values[i] = from[i] * factor. Waits.
   virtual void fetch(ho::DType dtype,
                      const void* from,
                      double factor,
                      std::span<float> values) const = 0;
-  // Bytes as they are, behind those that are there.
+  // Bytes as they are, behind those that are there. Waits.
   virtual void fetch(const void* from, size_t bytes, std::vector<std::byte>& behind) const = 0;
-  // Rounded to the compute type.
+  // Bytes as they are; they are there after finish(), and `to` stays until then.
+  virtual void fetch_later(const void* from, std::span<std::byte> to) const = 0;
+  // Rounded to the compute type. What is stored may change once the call has returned.
   virtual void store(ho::DType dtype, std::span<const float> values, void* to) const = 0;
   virtual void store(std::span<const std::byte> bytes, void* to) const = 0;
+
+  // Waits for all that was asked, and says what failed of it first.
+  [[nodiscard]] virtual ho::Status finish() const = 0;
 };
 
 }  // namespace paro

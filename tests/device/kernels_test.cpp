@@ -217,66 +217,88 @@ void compare_conversions(const Kernels& kernels) {
 
 void compare_reductions(const Kernels& kernels) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {
-    for (const uint64_t elements : {kElements, uint64_t{0}, uint64_t{5}}) {
+    for (const uint64_t elements : {kElements, uint64_t{5}, uint64_t{70'001}}) {
       const std::string what = "norm of " + std::string(ho::to_string(dtype));
       expect(kernels.norm(memories.stream,
                           {.values = slot(1),
                            .dtype = dtype,
                            .elements = elements,
+                           .first_index = 99,
                            .scale = 0x1p-70F,
-                           .parts = slot<SquaredNorm>(2),
-                           .result = slot<SquaredNorm>(3)}),
+                           .parts = {slot<GradientSums>(2), kMinNormParts},
+                           .sums = slot<GradientSums>(3)}),
              what);
       compare(what);
     }
   }
-  for (const uint64_t bytes : {1U, 2U, 4U}) {
-    const std::string what = "hash of elements of " + std::to_string(bytes) + " bytes";
+  for (const size_t shift : {0U, 4U, 2U, 1U}) {
+    const std::string what = "hash from byte " + std::to_string(shift) + " on";
     expect(kernels.hash(memories.stream,
-                        {.values = slot(1),
-                         .element_bytes = bytes,
-                         .elements = kElements,
-                         .first_index = 99,
+                        {.values = slot(1, shift),
+                         .bytes = 4 * kElements + 3,
+                         .first_word = 99,
                          .parts = slot<uint64_t>(2),
                          .result = slot<uint64_t>(3)}),
            what);
     compare(what);
+    expect(kernels.zero(memories.stream, slot(4, shift), 70'001), "zeros");
+    compare("zeros");
   }
 }
 
-AdamW adamw_step(uint64_t elements) {
-  return {.master = slot<float>(0),
-          .momentum = slot<float>(1),
-          .variance = slot<float>(2),
+// In the last slot: a step that is taken.
+StepControl* control() {
+  return slot<StepControl>(5);
+}
+Update update_of(uint64_t elements) {
+  return {.control = control(),
+          .master = slot<float>(0),
           .gradient = slot(3),
           .parameter = slot(4),
-          .elements = elements,
-          .gradient_scale = 0.25F,
+          .elements = elements};
+}
+AdamW adamw_rule() {
+  return {.momentum = slot<float>(1),
+          .variance = slot<float>(2),
+          .learning_rate = 0.001,
+          .epsilon = 1e-8,
           .decay = 0.9999F,
           .beta_1 = 0.9F,
           .rest_1 = 0.1F,
           .beta_2 = 0.999F,
-          .rest_2 = 0.001F,
-          .step_size = 0.001F,
-          .epsilon = 1e-8F};
+          .rest_2 = 0.001F};
+}
+
+// The control is decided upon on both.
+void compare_decision(const Kernels& kernels) {
+  expect(kernels.zero(memories.stream, control(), sizeof(StepControl)), "a control");
+  for (int step = 0; step < 100; ++step) {
+    expect(kernels.decide(memories.stream, {0.25, 1, 0.9, 0.999}, control()), "a decision");
+    compare("the decision on step " + std::to_string(step));
+  }
 }
 
 // Of numbers alone: what a step makes of a NaN is a NaN, which one is not said.
-void compare_adamw(const Kernels& kernels) {
+void compare_updates(const Kernels& kernels) {
   fill([](size_t word) {
     const bool variance = word * 4 / kSlotBytes == 2;
     return any_word(word) & (variance ? 0x3fffffffU : 0xbfffbfffU);
   });
+  compare_decision(kernels);
   constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
   for (const DType gradient : kTypes) {
     for (const DType parameter : kTypes) {
-      AdamW step = adamw_step(kElements);
-      step.gradient_dtype = gradient;
-      step.parameter_dtype = parameter;
-      const std::string what = "AdamW, gradient " + std::string(ho::to_string(gradient)) +
+      Update update = update_of(kElements);
+      update.gradient_dtype = gradient;
+      update.parameter_dtype = parameter;
+      const std::string what = ", gradient " + std::string(ho::to_string(gradient)) +
                                ", parameter " + std::string(ho::to_string(parameter));
-      expect(kernels.adamw(memories.stream, step), what);
-      compare(what);
+      expect(kernels.adamw(memories.stream, update, adamw_rule()), "AdamW" + what);
+      compare("AdamW" + what);
+      for (float* const velocity : {static_cast<float*>(nullptr), slot<float>(1)}) {
+        expect(kernels.sgd(memories.stream, update, {velocity, 1e-3F, 0.9F, 0.01F}), "SGD" + what);
+        compare("SGD" + what);
+      }
     }
   }
 }
@@ -322,18 +344,27 @@ void measure(const Kernels& kernels, DeviceAddress memory, size_t array_bytes) {
     });
     print(("add " + std::string(ho::to_string(dtype))).c_str(), add, 0.90);
   }
-  AdamW step = adamw_step(elements);
-  step.master = at(0);
-  step.momentum = at(1);
-  step.variance = at(2);
-  step.gradient = at(3);
-  step.gradient_dtype = DType::kBfloat16;
-  step.parameter = at(4);
-  step.parameter_dtype = DType::kBfloat16;
-  print("AdamW", rate(28 * each, [&] { return kernels.adamw(memories.stream, step).ok(); }), 0.85);
+  Update update = update_of(elements);
+  update.master = at(0);
+  update.gradient = at(3);
+  update.gradient_dtype = DType::kBfloat16;
+  update.parameter = at(4);
+  update.parameter_dtype = DType::kBfloat16;
+  AdamW rule = adamw_rule();
+  rule.momentum = at(1);
+  rule.variance = at(2);
+  print("AdamW",
+        rate(28 * each, [&] { return kernels.adamw(memories.stream, update, rule).ok(); }),
+        0.85);
+  print("SGD with momentum",
+        rate(20 * each,
+             [&] {
+               return kernels.sgd(memories.stream, update, {at(1), 1e-3F, 0.9F, 0.01F}).ok();
+             }),
+        0.85);
   Norm norm = {.values = at(1), .elements = elements};
-  norm.parts = reinterpret_cast<SquaredNorm*>(at(3));
-  norm.result = reinterpret_cast<SquaredNorm*>(at(4));
+  norm.parts = {reinterpret_cast<GradientSums*>(at(3)), 8192};
+  norm.sums = reinterpret_cast<GradientSums*>(at(4));
   print("norm", rate(4 * each, [&] { return kernels.norm(memories.stream, norm).ok(); }), 0.85);
 }
 
@@ -344,7 +375,7 @@ void compare_all(const Kernels& kernels) {
   compare_sums_of_ranges(kernels);
   compare_conversions(kernels);
   compare_reductions(kernels);
-  compare_adamw(kernels);
+  compare_updates(kernels);
 }
 
 int run(const Driver& driver) {

@@ -38,6 +38,7 @@ struct Rank {
       shards.units.push_back(
           UnitState::make(shards.ledger, layout, state_shape(shards), shards.self()).value());
     }
+    shards.control = ControlPlace::make(memory).value();
   }
   [[nodiscard]] bool second() const { return shards.self().value() == 1; }
   void agree() {
@@ -69,7 +70,10 @@ TEST_CASE("ranks that agree take the step, and each learns that one has somethin
     rank.agree();
     const ho::Status ends = rank.agreement.check_end(kStep);
     const ho::Status inputs = rank.agreement.check_inputs(kStep);
-    const auto decision = rank.agreement.decision(kStep, false);
+    StepControl control;
+    control.sums = {rank.agreement.sums().squared_norm(), rank.agreement.sums().not_finite(), 0, 0};
+    paro::decide({}, control);
+    const auto decision = rank.agreement.decision(control, kStep, false);
     const bool applies = decision.ok() && decision->applies && decision->norm == 0;
     return ends.message() + inputs.message() + (applies ? "taken" : "left out") +
            (rank.agreement.any_signals() ? ", signal" : "") + rank.shards.broken.message();

@@ -1,6 +1,7 @@
 #include "cuda_kernels_on_host.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "device/kernels/kernel_list.hpp"
 
@@ -112,77 +113,204 @@ struct ConvertOnHost {
   }
 };
 
+uint64_t parameter_bytes(const UpdateArguments& update) {
+  switch (update.parameter_kind) {
+    case ParameterKind::kNone:
+      return 0;
+    case ParameterKind::kFloat32:
+      return update.elements * sizeof(float);
+    default:
+      return update.elements * sizeof(uint16_t);
+  }
+}
+
+void move_all_to_host(UpdateArguments& update, const Translate& translate) {
+  const bool any = update.elements > 0;
+  move_to_host(update.control, true, translate);
+  move_to_host(update.master, any, translate);
+  move_to_host(update.gradient, any, translate);
+  move_to_host(update.parameter, parameter_bytes(update) > 0, translate);
+}
+
+template <class Gradient>
+Ranges ranges_of(const UpdateArguments& update, std::initializer_list<uint64_t> states) {
+  Ranges ranges;
+  ranges.reads(update.control, sizeof(StepControl));
+  for (const uint64_t state : states) {
+    ranges.reads(state, bytes_of<Float32>(update.elements));
+    ranges.writes(state, bytes_of<Float32>(update.elements));
+  }
+  return ranges.reads(update.gradient, bytes_of<Gradient>(update.elements))
+      .writes(update.parameter, parameter_bytes(update));
+}
+
 template <class Gradient>
 struct AdamWOnHost {
   using Arguments = AdamWArguments;
-  static uint64_t parameter_bytes(const AdamWArguments& step) {
-    switch (static_cast<ParameterKind>(step.parameter_kind)) {
-      case ParameterKind::kNone:
-        return 0;
-      case ParameterKind::kFloat32:
-        return step.elements * sizeof(float);
-      default:
-        return step.elements * sizeof(uint16_t);
-    }
-  }
   static void run(void** arguments, const Translate& translate) {
     AdamWArguments step = read_arguments<AdamWArguments>(arguments);
-    const bool any = step.elements > 0;
-    for (uint64_t* address : {&step.master, &step.momentum, &step.variance, &step.gradient}) {
-      move_to_host(*address, any, translate);
-    }
-    move_to_host(step.parameter, parameter_bytes(step) > 0, translate);
+    move_all_to_host(step.update, translate);
+    move_to_host(step.momentum, step.update.elements > 0, translate);
+    move_to_host(step.variance, step.update.elements > 0, translate);
     run_adamw<Gradient>(step, 0, 1);
   }
   static std::vector<TouchedRange> ranges(void** arguments) {
     const auto& step = read_arguments<AdamWArguments>(arguments);
-    Ranges ranges;
-    for (const uint64_t state : {step.master, step.momentum, step.variance}) {
-      ranges.reads(state, bytes_of<Float32>(step.elements));
-      ranges.writes(state, bytes_of<Float32>(step.elements));
-    }
-    return ranges.reads(step.gradient, bytes_of<Gradient>(step.elements))
-        .writes(step.parameter, parameter_bytes(step))
+    return ranges_of<Gradient>(step.update, {step.update.master, step.momentum, step.variance})
         .all();
   }
 };
 
-template <class TileArguments, class Reduction, uint64_t kElementBytes>
-struct TilesOnHost {
-  using Arguments = TileArguments;
-  using Part = typename Reduction::Part;
+template <class Gradient>
+struct SgdOnHost {
+  using Arguments = SgdArguments;
   static void run(void** arguments, const Translate& translate) {
-    TileArguments tiles = read_arguments<TileArguments>(arguments);
-    move_to_host(tiles.values, tiles.elements > 0, translate);
-    move_to_host(tiles.parts, tiles.elements > 0, translate);
-    for (uint64_t tile = 0; tile < tile_count(tiles.elements); ++tile) {
-      memory_at<Part>(tiles.parts)[tile] = tile_on_host<Reduction>(tiles, tile);
+    SgdArguments step = read_arguments<SgdArguments>(arguments);
+    move_all_to_host(step.update, translate);
+    move_to_host(step.velocity, step.velocity != 0 && step.update.elements > 0, translate);
+    run_sgd<Gradient>(step, 0, 1);
+  }
+  static std::vector<TouchedRange> ranges(void** arguments) {
+    const auto& step = read_arguments<SgdArguments>(arguments);
+    return (step.velocity == 0
+                ? ranges_of<Gradient>(step.update, {step.update.master})
+                : ranges_of<Gradient>(step.update, {step.update.master, step.velocity}))
+        .all();
+  }
+};
+
+// Blocks one after the other, and in each of them threads, from step to step.
+template <class Codec>
+struct NormOnHost {
+  using Arguments = NormArguments;
+  static void run(void** arguments, const Translate& translate) {
+    NormArguments norm = read_arguments<NormArguments>(arguments);
+    move_to_host(norm.values, norm.elements > 0, translate);
+    move_to_host(norm.parts, norm.elements > 0, translate);
+    std::vector<GradientSums> lanes(kThreads);
+    for (uint64_t tile = 0; tile < norm_tiles(norm.elements); ++tile) {
+      for (unsigned thread = 0; thread < kThreads; ++thread) {
+        lanes[thread] = lane_of_tile<Codec>(norm, tile, thread);
+      }
+      for (unsigned thread = 0; thread < kThreads; ++thread) {
+        add_lanes(lanes.data(), thread);
+      }
+      add_blocks(lanes.data(), 0);
+      memory_at<GradientSums>(norm.parts)[tile] = lanes[0];
     }
   }
   static std::vector<TouchedRange> ranges(void** arguments) {
-    const auto& tiles = read_arguments<TileArguments>(arguments);
+    const auto& norm = read_arguments<NormArguments>(arguments);
     return Ranges()
-        .reads(tiles.values, tiles.elements * kElementBytes)
-        .writes(tiles.parts, tile_count(tiles.elements) * sizeof(Part))
+        .reads(norm.values, bytes_of<Codec>(norm.elements))
+        .writes(norm.parts, norm_tiles(norm.elements) * sizeof(GradientSums))
         .all();
   }
 };
 
-template <class Part>
-struct FinishOnHost {
-  using Arguments = FinishArguments;
+struct FinishNormOnHost {
+  using Arguments = FinishNormArguments;
   static void run(void** arguments, const Translate& translate) {
-    FinishArguments finish = read_arguments<FinishArguments>(arguments);
+    FinishNormArguments finish = read_arguments<FinishNormArguments>(arguments);
+    move_to_host(finish.parts, finish.count > 0, translate);
+    move_to_host(finish.sums, true, translate);
+    std::vector<GradientSums> sections(kThreads);
+    for (uint64_t first = 0; first < norm_sections(finish.count); first += kThreads) {
+      for (unsigned thread = 0; thread < kThreads; ++thread) {
+        sections[thread] = section_of(finish, first + thread);
+      }
+      add_sections(finish, sections.data(), first, 0);
+    }
+  }
+  static std::vector<TouchedRange> ranges(void** arguments) {
+    const auto& finish = read_arguments<FinishNormArguments>(arguments);
+    return Ranges()
+        .reads(finish.parts, finish.count * sizeof(GradientSums))
+        .reads(finish.sums, sizeof(GradientSums))
+        .writes(finish.sums, sizeof(GradientSums))
+        .all();
+  }
+};
+
+struct DecideOnHost {
+  using Arguments = DecideArguments;
+  static void run(void** arguments, const Translate& translate) {
+    DecideArguments step = read_arguments<DecideArguments>(arguments);
+    move_to_host(step.control, true, translate);
+    decide(step.limits, *memory_at<StepControl>(step.control));
+  }
+  static std::vector<TouchedRange> ranges(void** arguments) {
+    const auto& step = read_arguments<DecideArguments>(arguments);
+    return Ranges()
+        .reads(step.control, sizeof(StepControl))
+        .writes(step.control, sizeof(StepControl))
+        .all();
+  }
+};
+
+uint64_t sum_of_block(std::vector<uint64_t> sums) {
+  for (unsigned distance = kThreads / 2; distance > 0; distance /= 2) {
+    for (unsigned thread = 0; thread < kThreads; ++thread) {
+      add_pair(sums.data(), thread, distance);
+    }
+  }
+  return sums[0];
+}
+
+struct HashOnHost {
+  using Arguments = HashArguments;
+  static void run(void** arguments, const Translate& translate) {
+    HashArguments hash = read_arguments<HashArguments>(arguments);
+    move_to_host(hash.values, hash.bytes > 0, translate);
+    move_to_host(hash.parts, hash.bytes > 0, translate);
+    std::vector<uint64_t> sums(kThreads);
+    for (uint64_t tile = 0; tile < hash_tiles(hash.bytes); ++tile) {
+      for (unsigned thread = 0; thread < kThreads; ++thread) {
+        sums[thread] = hash_of_thread(hash, tile, thread);
+      }
+      memory_at<uint64_t>(hash.parts)[tile] = sum_of_block(sums);
+    }
+  }
+  static std::vector<TouchedRange> ranges(void** arguments) {
+    const auto& hash = read_arguments<HashArguments>(arguments);
+    return Ranges()
+        .reads(hash.values, hash.bytes)
+        .writes(hash.parts, hash_tiles(hash.bytes) * sizeof(uint64_t))
+        .all();
+  }
+};
+
+struct FinishHashOnHost {
+  using Arguments = FinishHashArguments;
+  static void run(void** arguments, const Translate& translate) {
+    FinishHashArguments finish = read_arguments<FinishHashArguments>(arguments);
     move_to_host(finish.parts, finish.count > 0, translate);
     move_to_host(finish.result, true, translate);
-    *memory_at<Part>(finish.result) = tile_on_host<Finish<Part>>(finish, 0);
+    std::vector<uint64_t> sums(kThreads);
+    for (unsigned thread = 0; thread < kThreads; ++thread) {
+      sums[thread] = hash_of_parts(finish, thread);
+    }
+    *memory_at<uint64_t>(finish.result) = sum_of_block(sums);
   }
   static std::vector<TouchedRange> ranges(void** arguments) {
-    const auto& finish = read_arguments<FinishArguments>(arguments);
+    const auto& finish = read_arguments<FinishHashArguments>(arguments);
     return Ranges()
-        .reads(finish.parts, finish.count * sizeof(Part))
-        .writes(finish.result, sizeof(Part))
+        .reads(finish.parts, finish.count * sizeof(uint64_t))
+        .writes(finish.result, sizeof(uint64_t))
         .all();
+  }
+};
+
+struct ZeroOnHost {
+  using Arguments = ZeroArguments;
+  static void run(void** arguments, const Translate& translate) {
+    ZeroArguments range = read_arguments<ZeroArguments>(arguments);
+    move_to_host(range.dst, range.bytes > 0, translate);
+    run_zero(range, 0, 1);
+  }
+  static std::vector<TouchedRange> ranges(void** arguments) {
+    const auto& range = read_arguments<ZeroArguments>(arguments);
+    return Ranges().writes(range.dst, range.bytes).all();
   }
 };
 
@@ -217,14 +345,18 @@ constexpr HostKernel make(std::string_view name) {
 #define HORING_PREMULTIPLY(name, Codec) make<PremultiplyOnHost<Codec>>(#name),
 #define HORING_CONVERT(name, Dst, Src) make<ConvertOnHost<Dst, Src>>(#name),
 #define HORING_ADAMW(name, Gradient) make<AdamWOnHost<Gradient>>(#name),
-#define HORING_TILES(name, Arguments, Reduction) \
-  make<TilesOnHost<Arguments, Reduction, Reduction::kElementBytes>>(#name),
-#define HORING_FINISH(name, Part) make<FinishOnHost<Part>>(#name),
+#define HORING_SGD(name, Gradient) make<SgdOnHost<Gradient>>(#name),
+#define HORING_NORM(name, Codec) make<NormOnHost<Codec>>(#name),
 constexpr HostKernel kKernels[] = {
     HORING_SUM_KERNELS(HORING_SUM) HORING_PREMULTIPLY_KERNELS(HORING_PREMULTIPLY)
         HORING_CONVERT_KERNELS(HORING_CONVERT) HORING_ADAMW_KERNELS(HORING_ADAMW)
-            HORING_TILE_KERNELS(HORING_TILES) HORING_FINISH_KERNELS(HORING_FINISH)
-                make<CopyOnHost>("ho_copy_ranges")};
+            HORING_SGD_KERNELS(HORING_SGD) HORING_NORM_KERNELS(HORING_NORM)
+                make<FinishNormOnHost>("ho_finish_norm"),
+    make<DecideOnHost>("ho_decide"),
+    make<HashOnHost>("ho_hash"),
+    make<FinishHashOnHost>("ho_finish_hash"),
+    make<ZeroOnHost>("ho_zero"),
+    make<CopyOnHost>("ho_copy_ranges")};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/dtype.hpp"
+#include "device/kernels/step_arithmetic.hpp"
 
 namespace ho::device {
 
@@ -54,49 +55,76 @@ struct CopyArguments {
 };
 static_assert(sizeof(CopyArguments) <= 4096);
 
-// The type of a parameter that an AdamW step writes.
+struct ZeroArguments {
+  uint64_t dst;
+  uint64_t bytes;
+};
+
+// The type of a parameter that an update writes.
 enum class ParameterKind : uint32_t { kNone = 0, kFloat32 = 1, kFloat16 = 2, kBfloat16 = 3 };
 
-struct AdamWArguments {
+// What all rules read and write. `control` is the address of a StepControl: gradients are
+// multiplied by its factor, and nothing is done where it says that the step is left out.
+struct UpdateArguments {
+  uint64_t control;
   uint64_t master;
-  uint64_t momentum;
-  uint64_t variance;
   uint64_t gradient;
   uint64_t parameter;
   uint64_t elements;
-  uint32_t parameter_kind;
-  float gradient_scale;
+  ParameterKind parameter_kind;
+};
+
+struct AdamWArguments {
+  UpdateArguments update;
+  uint64_t momentum;
+  uint64_t variance;
+  double learning_rate;  // corrected, with epsilon, by what the control says
+  double epsilon;
   float decay;
   float beta_1;
   float rest_1;
   float beta_2;
   float rest_2;
-  float step_size;
-  float epsilon;
 };
 
-// A squared norm, or part of one. What is not finite is counted and stays out of the sum.
-struct SquaredNorm {
-  double squared;
-  uint64_t not_finite;
+struct SgdArguments {
+  UpdateArguments update;
+  uint64_t velocity;  // 0: no momentum
+  float learning_rate;
+  float momentum;
+  float weight_decay;
 };
 
-// A norm or a hash is made in two launches: a part for each tile at `parts`, then one of all parts.
+// A norm is made in two launches: GradientSums of each tile at `parts`, then of all parts, added to
+// those at `sums`.
 struct NormArguments {
   uint64_t values;
   uint64_t elements;
-  uint64_t parts;  // of SquaredNorm
+  uint64_t parts;
+  uint64_t first_index;  // what the first element counts as
   float scale;
 };
 
-struct HashArguments {
-  uint64_t values;
-  uint64_t elements;
-  uint64_t first_index;
-  uint64_t parts;  // of uint64_t
+struct FinishNormArguments {
+  uint64_t parts;
+  uint64_t count;  // of parts
+  uint64_t sums;
 };
 
-struct FinishArguments {
+struct DecideArguments {
+  StepLimits limits;
+  uint64_t control;
+};
+
+// A hash is made in two launches too: a number for each tile at `parts`, then one of all parts.
+struct HashArguments {
+  uint64_t values;
+  uint64_t bytes;
+  uint64_t first_word;  // what the first word counts as
+  uint64_t parts;       // of uint64_t
+};
+
+struct FinishHashArguments {
   uint64_t parts;
   uint64_t count;  // of parts
   uint64_t result;

@@ -48,17 +48,23 @@
   X(ho_adamw_float32, Float32)  \
   X(ho_adamw_bfloat16, Bfloat16)
 
-// X(name, Arguments, Reduction): a part for each tile.
-#define HORING_TILE_KERNELS(X)                         \
-  X(ho_norm_float16, NormArguments, NormOf<Float16>)   \
-  X(ho_norm_float32, NormArguments, NormOf<Float32>)   \
-  X(ho_norm_bfloat16, NormArguments, NormOf<Bfloat16>) \
-  X(ho_hash_1, HashArguments, HashOf<uint8_t>)         \
-  X(ho_hash_2, HashArguments, HashOf<uint16_t>)        \
-  X(ho_hash_4, HashArguments, HashOf<uint32_t>)
+#define HORING_SGD_KERNELS(X) \
+  X(ho_sgd_float16, Float16)  \
+  X(ho_sgd_float32, Float32)  \
+  X(ho_sgd_bfloat16, Bfloat16)
 
-// X(name, Part): all parts are made one.
-#define HORING_FINISH_KERNELS(X) \
-  X(ho_finish_norm, SquaredNorm) \
-  X(ho_finish_hash, uint64_t)
+// Sums for each tile.
+#define HORING_NORM_KERNELS(X) \
+  X(ho_norm_float16, Float16)  \
+  X(ho_norm_float32, Float32)  \
+  X(ho_norm_bfloat16, Bfloat16)
+
+// X(name, Arguments): each written by itself.
+#define HORING_SINGLE_KERNELS(X)         \
+  X(ho_finish_norm, FinishNormArguments) \
+  X(ho_decide, DecideArguments)          \
+  X(ho_hash, HashArguments)              \
+  X(ho_finish_hash, FinishHashArguments) \
+  X(ho_zero, ZeroArguments)              \
+  X(ho_copy_ranges, CopyArguments)
 // NOLINTEND(cppcoreguidelines-macro-usage)

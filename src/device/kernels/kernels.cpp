@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kNames[] = {
     HORING_SUM_KERNELS(HORING_NAME) HORING_PREMULTIPLY_KERNELS(HORING_NAME)
         HORING_CONVERT_KERNELS(HORING_NAME) HORING_ADAMW_KERNELS(HORING_NAME)
-            HORING_TILE_KERNELS(HORING_NAME) HORING_FINISH_KERNELS(HORING_NAME) "ho_copy_ranges"};
+            HORING_SGD_KERNELS(HORING_NAME) HORING_NORM_KERNELS(HORING_NAME)
+                HORING_SINGLE_KERNELS(HORING_NAME)};
 #undef HORING_NAME
 static_assert(std::size(kNames) == kKernelCount);
 
@@ -70,6 +71,7 @@ constexpr TypeTable kernels_by_type(std::string_view prefix) {
 constexpr TypeTable kSums = kernels_by_type("ho_sum");
 constexpr TypeTable kPremultiplies = kernels_by_type("ho_premultiply");
 constexpr TypeTable kAdamWs = kernels_by_type("ho_adamw");
+constexpr TypeTable kSgds = kernels_by_type("ho_sgd");
 constexpr TypeTable kNorms = kernels_by_type("ho_norm");
 
 size_t of_type(const TypeTable& table, DType dtype) {
@@ -138,11 +140,11 @@ uint64_t address_of(const void* memory) {
   return reinterpret_cast<uint64_t>(memory);
 }
 
-ParameterKind parameter_kind(const AdamW& step) {
-  if (step.parameter == nullptr) {
+ParameterKind parameter_kind(const Update& update) {
+  if (update.parameter == nullptr) {
     return ParameterKind::kNone;
   }
-  switch (step.parameter_dtype) {
+  switch (update.parameter_dtype) {
     case DType::kFloat16:
       return ParameterKind::kFloat16;
     case DType::kBfloat16:
@@ -158,8 +160,8 @@ constexpr uint64_t kMaxBlocks = 16384;
 
 }  // namespace
 
-uint64_t part_count(uint64_t elements) {
-  return tile_count(elements);
+uint64_t hash_part_count(uint64_t bytes) {
+  return hash_tiles(bytes);
 }
 
 Result<Kernels> Kernels::load(const Driver& driver) {
@@ -333,71 +335,117 @@ Status Kernels::copy(StreamHandle stream, std::span<const MemoryCopy> copies) co
   return {};
 }
 
-Status Kernels::adamw(StreamHandle stream, const AdamW& step) const {
-  const size_t kernel = of_type(kAdamWs, step.gradient_dtype);
-  if (kernel == kNone) {
-    return no_kernel("AdamW's gradient", step.gradient_dtype);
-  }
-  if (step.parameter != nullptr && of_type(kAdamWs, step.parameter_dtype) == kNone) {
-    return no_kernel("AdamW's parameter", step.parameter_dtype);
-  }
-  if (step.elements == 0) {
+Status Kernels::zero(StreamHandle stream, void* memory, uint64_t bytes) const {
+  if (bytes == 0) {
     return {};
   }
-  AdamWArguments arguments = {.master = address_of(step.master),
-                              .momentum = address_of(step.momentum),
-                              .variance = address_of(step.variance),
-                              .gradient = address_of(step.gradient),
-                              .parameter = address_of(step.parameter),
-                              .elements = step.elements,
-                              .parameter_kind = static_cast<uint32_t>(parameter_kind(step)),
-                              .gradient_scale = step.gradient_scale,
-                              .decay = step.decay,
-                              .beta_1 = step.beta_1,
-                              .rest_1 = step.rest_1,
-                              .beta_2 = step.beta_2,
-                              .rest_2 = step.rest_2,
-                              .step_size = step.step_size,
-                              .epsilon = step.epsilon};
-  return launch(stream, kernel, {threads_for(step.elements, sizeof(float))}, &arguments);
+  ZeroArguments arguments = {.dst = address_of(memory), .bytes = bytes};
+  return launch(stream, index_of("ho_zero"), {threads_for(bytes, 1)}, &arguments);
 }
 
+namespace {
+
+Status check(std::string_view rule, const Update& update) {
+  if (of_type(kAdamWs, update.gradient_dtype) == kNone) {
+    return no_kernel(std::string(rule) + "'s gradient", update.gradient_dtype);
+  }
+  if (update.parameter != nullptr && of_type(kAdamWs, update.parameter_dtype) == kNone) {
+    return no_kernel(std::string(rule) + "'s parameter", update.parameter_dtype);
+  }
+  return {};
+}
+
+UpdateArguments arguments_of(const Update& update) {
+  return {.control = address_of(update.control),
+          .master = address_of(update.master),
+          .gradient = address_of(update.gradient),
+          .parameter = address_of(update.parameter),
+          .elements = update.elements,
+          .parameter_kind = parameter_kind(update)};
+}
+
+}  // namespace
+
+Status Kernels::adamw(StreamHandle stream, const Update& update, const AdamW& rule) const {
+  HORING_TRY(check("AdamW", update));
+  if (update.elements == 0) {
+    return {};
+  }
+  AdamWArguments arguments = {.update = arguments_of(update),
+                              .momentum = address_of(rule.momentum),
+                              .variance = address_of(rule.variance),
+                              .learning_rate = rule.learning_rate,
+                              .epsilon = rule.epsilon,
+                              .decay = rule.decay,
+                              .beta_1 = rule.beta_1,
+                              .rest_1 = rule.rest_1,
+                              .beta_2 = rule.beta_2,
+                              .rest_2 = rule.rest_2};
+  return launch(stream,
+                of_type(kAdamWs, update.gradient_dtype),
+                {threads_for(update.elements, sizeof(float))},
+                &arguments);
+}
+
+Status Kernels::sgd(StreamHandle stream, const Update& update, const Sgd& rule) const {
+  HORING_TRY(check("SGD", update));
+  if (update.elements == 0) {
+    return {};
+  }
+  SgdArguments arguments = {.update = arguments_of(update),
+                            .velocity = address_of(rule.velocity),
+                            .learning_rate = rule.learning_rate,
+                            .momentum = rule.momentum,
+                            .weight_decay = rule.weight_decay};
+  return launch(stream,
+                of_type(kSgds, update.gradient_dtype),
+                {threads_for(update.elements, sizeof(float))},
+                &arguments);
+}
+
+// As many whole sections at a time as there is memory for their parts.
 Status Kernels::norm(StreamHandle stream, const Norm& norm) const {
   const size_t kernel = of_type(kNorms, norm.dtype);
   if (kernel == kNone) {
     return no_kernel("norm", norm.dtype);
   }
-  const uint64_t tiles = tile_count(norm.elements);
-  if (tiles > 0) {
-    NormArguments arguments = {.values = address_of(norm.values),
-                               .elements = norm.elements,
-                               .parts = address_of(norm.parts),
+  const uint64_t tiles_at_once = norm.parts.size() / kNormSectionTiles * kNormSectionTiles;
+  if (tiles_at_once == 0) {
+    return invalid("norm on a device: memory for " + std::to_string(norm.parts.size()) +
+                   " parts; it takes " + std::to_string(kMinNormParts) + " at least");
+  }
+  const uint64_t most = tiles_at_once * kNormTileElements;
+  for (uint64_t begin = 0; begin < norm.elements; begin += most) {
+    const uint64_t elements = std::min(most, norm.elements - begin);
+    const uint64_t tiles = norm_tiles(elements);
+    NormArguments arguments = {.values = address_of(norm.values) + begin * size_bytes(norm.dtype),
+                               .elements = elements,
+                               .parts = address_of(norm.parts.data()),
+                               .first_index = norm.first_index + begin,
                                .scale = norm.scale};
     HORING_TRY(launch(stream, kernel, {tiles * kThreads}, &arguments));
+    FinishNormArguments finish = {
+        .parts = address_of(norm.parts.data()), .count = tiles, .sums = address_of(norm.sums)};
+    HORING_TRY(launch(stream, index_of("ho_finish_norm"), {kThreads}, &finish));
   }
-  FinishArguments finish = {
-      .parts = address_of(norm.parts), .count = tiles, .result = address_of(norm.result)};
-  return launch(stream, index_of("ho_finish_norm"), {kThreads}, &finish);
+  return {};
 }
 
-Status Kernels::hash(StreamHandle stream, const DriftHash& hash) const {
-  constexpr size_t kBySize[] = {
-      kNone, index_of("ho_hash_1"), index_of("ho_hash_2"), kNone, index_of("ho_hash_4")};
-  const size_t kernel =
-      hash.element_bytes < std::size(kBySize) ? kBySize[hash.element_bytes] : kNone;
-  if (kernel == kNone) {
-    return invalid("hash on a device: elements have 1, 2 or 4 bytes, not " +
-                   std::to_string(hash.element_bytes));
-  }
-  const uint64_t tiles = tile_count(hash.elements);
+Status Kernels::decide(StreamHandle stream, const StepLimits& limits, StepControl* control) const {
+  DecideArguments arguments = {.limits = limits, .control = address_of(control)};
+  return launch(stream, index_of("ho_decide"), {1}, &arguments);
+}
+
+Status Kernels::hash(StreamHandle stream, const StateHash& hash) const {
+  const uint64_t tiles = hash_tiles(hash.bytes);
   if (tiles > 0) {
     HashArguments arguments = {.values = address_of(hash.values),
-                               .elements = hash.elements,
-                               .first_index = hash.first_index,
+                               .bytes = hash.bytes,
+                               .first_word = hash.first_word,
                                .parts = address_of(hash.parts)};
-    HORING_TRY(launch(stream, kernel, {tiles * kThreads}, &arguments));
+    HORING_TRY(launch(stream, index_of("ho_hash"), {tiles * kThreads}, &arguments));
   }
-  FinishArguments finish = {
+  FinishHashArguments finish = {
       .parts = address_of(hash.parts), .count = tiles, .result = address_of(hash.result)};
   return launch(stream, index_of("ho_finish_hash"), {kThreads}, &finish);
 }

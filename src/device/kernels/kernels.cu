@@ -11,30 +11,33 @@ __device__ inline uint64_t all_threads() {
   return static_cast<uint64_t>(gridDim.x) * kThreads;
 }
 
-// The sum over a block's threads, in the first thread.
-template <class Part>
-__device__ inline Part sum_of_block(const Part& of_thread) {
-  __shared__ Part thread_parts[kThreads];
-  thread_parts[threadIdx.x] = of_thread;
-  __syncthreads();
-  for (unsigned distance = kThreads / 2; distance > 0; distance /= 2) {
-    add_pair(thread_parts, threadIdx.x, distance);
-    __syncthreads();
-  }
-  return thread_parts[0];
-}
-
-template <class Reduction, class Arguments>
-__device__ inline void run_tiles(const Arguments& arguments) {
-  using Part = typename Reduction::Part;
-  const uint64_t tiles = tile_count(arguments.elements);
+template <class Codec>
+__device__ inline void run_norm(const NormArguments& arguments) {
+  __shared__ GradientSums lanes[kThreads];
+  const uint64_t tiles = norm_tiles(arguments.elements);
   for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const Part part = sum_of_block(Reduction::part_of(arguments, tile, threadIdx.x));
+    lanes[threadIdx.x] = lane_of_tile<Codec>(arguments, tile, threadIdx.x);
+    __syncthreads();
+    add_lanes(lanes, threadIdx.x);
+    __syncthreads();
+    add_blocks(lanes, threadIdx.x);
     if (threadIdx.x == 0) {
-      memory_at<Part>(arguments.parts)[tile] = part;
+      memory_at<GradientSums>(arguments.parts)[tile] = lanes[0];
     }
     __syncthreads();
   }
+}
+
+// The sum over a block's threads, in the first thread.
+__device__ inline uint64_t sum_of_block(uint64_t of_thread) {
+  __shared__ uint64_t sums[kThreads];
+  sums[threadIdx.x] = of_thread;
+  __syncthreads();
+  for (unsigned distance = kThreads / 2; distance > 0; distance /= 2) {
+    add_pair(sums, threadIdx.x, distance);
+    __syncthreads();
+  }
+  return sums[0];
 }
 
 }  // namespace
@@ -66,20 +69,60 @@ HORING_CONVERT_KERNELS(HORING_CONVERT)
   }
 HORING_ADAMW_KERNELS(HORING_ADAMW)
 
-#define HORING_TILES(name, Arguments, Reduction)                                           \
-  extern "C" __global__ void __launch_bounds__(kThreads) name(const Arguments arguments) { \
-    run_tiles<Reduction>(arguments);                                                       \
+#define HORING_SGD(name, Gradient)                                                            \
+  extern "C" __global__ void __launch_bounds__(kThreads) name(const SgdArguments arguments) { \
+    run_sgd<Gradient>(arguments, this_thread(), all_threads());                               \
   }
-HORING_TILE_KERNELS(HORING_TILES)
+HORING_SGD_KERNELS(HORING_SGD)
 
-#define HORING_FINISH(name, Part)                                                                \
-  extern "C" __global__ void __launch_bounds__(kThreads) name(const FinishArguments arguments) { \
-    const Part all = sum_of_block(Finish<Part>::part_of(arguments, 0, threadIdx.x));                \
-    if (threadIdx.x == 0) {                                                                      \
-      *memory_at<Part>(arguments.result) = all;                                                  \
-    }                                                                                            \
+#define HORING_NORM(name, Codec)                                                               \
+  extern "C" __global__ void __launch_bounds__(kThreads) name(const NormArguments arguments) { \
+    run_norm<Codec>(arguments);                                                                \
   }
-HORING_FINISH_KERNELS(HORING_FINISH)
+HORING_NORM_KERNELS(HORING_NORM)
+
+// By one block.
+extern "C" __global__ void __launch_bounds__(kThreads)
+    ho_finish_norm(const FinishNormArguments arguments) {
+  __shared__ GradientSums sections[kThreads];
+  const uint64_t count = norm_sections(arguments.count);
+  for (uint64_t first = 0; first < count; first += kThreads) {
+    sections[threadIdx.x] = section_of(arguments, first + threadIdx.x);
+    __syncthreads();
+    add_sections(arguments, sections, first, threadIdx.x);
+    __syncthreads();
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads) ho_decide(const DecideArguments arguments) {
+  if (this_thread() == 0) {
+    decide(arguments.limits, *memory_at<StepControl>(arguments.control));
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads) ho_hash(const HashArguments arguments) {
+  const uint64_t tiles = hash_tiles(arguments.bytes);
+  for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const uint64_t part = sum_of_block(hash_of_thread(arguments, tile, threadIdx.x));
+    if (threadIdx.x == 0) {
+      memory_at<uint64_t>(arguments.parts)[tile] = part;
+    }
+    __syncthreads();
+  }
+}
+
+// By one block.
+extern "C" __global__ void __launch_bounds__(kThreads)
+    ho_finish_hash(const FinishHashArguments arguments) {
+  const uint64_t all = sum_of_block(hash_of_parts(arguments, threadIdx.x));
+  if (threadIdx.x == 0) {
+    *memory_at<uint64_t>(arguments.result) = all;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads) ho_zero(const ZeroArguments arguments) {
+  run_zero(arguments, this_thread(), all_threads());
+}
 
 // A row of the grid for each range.
 extern "C" __global__ void __launch_bounds__(kThreads)

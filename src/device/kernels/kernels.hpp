@@ -34,52 +34,66 @@ struct Sum {
   uint64_t divisor = 1;
 };
 
-// One AdamW step on `elements`, all state in fp32. The arithmetic and its constants are those of
-// runtime/optim (factors.hpp), to the bit: with g = gradient_scale gradient,
-//   m = beta_1 m + rest_1 g        v = beta_2 v + rest_2 (g g)
-//   master = decay master - step_size m / (sqrt(v) + epsilon)
-struct AdamW {
+// What all rules read and write: `elements` of each array; masters and the rule's own in fp32.
+struct Update {
+  // Says by what to multiply gradients, which step it is, and whether anything is done at all. Read
+  // by the device.
+  const StepControl* control = nullptr;
   float* master = nullptr;
-  float* momentum = nullptr;  // m
-  float* variance = nullptr;  // v
   const void* gradient = nullptr;
   DType gradient_dtype = DType::kFloat32;  // or fp16, bf16
   void* parameter = nullptr;               // the master rounded, written; null: none
   DType parameter_dtype = DType::kFloat32;
   uint64_t elements = 0;
-  float gradient_scale = 1;
+};
+
+// The arithmetic and its constants are those of runtime/optim (factors.hpp), to the bit: with
+// g = gradient times the control's factor,
+//   m = beta_1 m + rest_1 g        v = beta_2 v + rest_2 (g g)
+//   master = decay master - step_size m / (sqrt(v) + epsilon)
+struct AdamW {
+  float* momentum = nullptr;  // m
+  float* variance = nullptr;  // v
+  double learning_rate = 0;   // step_size and epsilon: these, corrected by the control
+  double epsilon = 0;
   float decay = 1;
   float beta_1 = 0;
   float rest_1 = 1;
   float beta_2 = 0;
   float rest_2 = 1;
-  float step_size = 0;
-  float epsilon = 0;
 };
 
-// The squared norm of scale times the values (the product rounded to fp32). Its bits depend on the
-// values alone, not on the device; sums are in double.
+//   v = momentum v + (g + weight_decay master)        master = master - learning_rate v
+struct Sgd {
+  float* velocity = nullptr;  // v; null: no momentum
+  float learning_rate = 0;
+  float momentum = 0;
+  float weight_decay = 0;
+};
+
+// Adds what scale times the values (the product rounded to fp32) sum up to. The order is
+// step_arithmetic.hpp's.
 struct Norm {
   const void* values = nullptr;
   DType dtype = DType::kFloat32;  // or fp16, bf16
   uint64_t elements = 0;
+  uint64_t first_index = 0;  // what the first value counts as, for what is not finite
   float scale = 1;
-  SquaredNorm* parts = nullptr;  // memory for part_count(elements); may hold anything
-  SquaredNorm* result = nullptr;
+  std::span<GradientSums> parts;  // of the device: kMinNormParts at least; may hold anything
+  GradientSums* sums = nullptr;
 };
+inline constexpr size_t kMinNormParts = kNormSectionTiles;
 
-// A hash of elements at their places: those of parts of an array, each with its first_index, add up
+// A hash of words at their places: those of parts of an array, each with its first_word, add up
 // (modulo 2^64) to that of the whole. It detects a difference, not malice.
-struct DriftHash {
+struct StateHash {
   const void* values = nullptr;
-  uint64_t element_bytes = 4;  // 1, 2 or 4
-  uint64_t elements = 0;
-  uint64_t first_index = 0;
-  uint64_t* parts = nullptr;  // memory for part_count(elements); may hold anything
+  uint64_t bytes = 0;
+  uint64_t first_word = 0;
+  uint64_t* parts = nullptr;  // memory for hash_part_count(bytes); may hold anything
   uint64_t* result = nullptr;
 };
-
-[[nodiscard]] uint64_t part_count(uint64_t elements);
+[[nodiscard]] uint64_t hash_part_count(uint64_t bytes);
 
 struct MemoryCopy {
   void* dst = nullptr;
@@ -87,7 +101,7 @@ struct MemoryCopy {
   uint64_t bytes = 0;
 };
 
-inline constexpr size_t kKernelCount = 40;
+inline constexpr size_t kKernelCount = 43;
 
 // Belongs to one context. Made at set-up: loading a module may wait for the device.
 class Kernels {
@@ -125,9 +139,15 @@ class Kernels {
                                uint64_t elements) const;
   // Many copies by one launch (or a few): packs and unpacks. No two may overlap.
   [[nodiscard]] Status copy(StreamHandle stream, std::span<const MemoryCopy> copies) const;
-  [[nodiscard]] Status adamw(StreamHandle stream, const AdamW& step) const;
+  [[nodiscard]] Status zero(StreamHandle stream, void* memory, uint64_t bytes) const;
+  [[nodiscard]] Status adamw(StreamHandle stream, const Update& update, const AdamW& rule) const;
+  [[nodiscard]] Status sgd(StreamHandle stream, const Update& update, const Sgd& rule) const;
   [[nodiscard]] Status norm(StreamHandle stream, const Norm& norm) const;
-  [[nodiscard]] Status hash(StreamHandle stream, const DriftHash& hash) const;
+  // Of a step: what its sums decide, from now on for what follows on the stream.
+  [[nodiscard]] Status decide(StreamHandle stream,
+                              const StepLimits& limits,
+                              StepControl* control) const;
+  [[nodiscard]] Status hash(StreamHandle stream, const StateHash& hash) const;
 
  private:
   explicit Kernels(const Driver& driver) : driver_(&driver) {}

@@ -148,10 +148,57 @@ HORING_DEVICE inline void run_copy(const CopiedRange& range, uint64_t first, uin
   }
 }
 
+struct ZeroLoop {
+  uint64_t dst;
+
+  template <size_t kCount>
+  HORING_DEVICE void at(uint64_t index) const {
+    if constexpr (kCount == 1) {
+      *memory_at<uint8_t>(dst + index) = 0;
+    } else {
+      write_words(dst + index, Words<kCount>{});
+    }
+  }
+};
+
+HORING_DEVICE inline void run_zero(const ZeroArguments& range, uint64_t first, uint64_t stride) {
+  if (range.dst % kVectorBytes == 0) {
+    each_element<kVectorBytes>(range.bytes, true, first, stride, ZeroLoop{range.dst});
+  } else {
+    each_element<4>(range.bytes, range.dst % 4 == 0, first, stride, ZeroLoop{range.dst});
+  }
+}
+
+HORING_DEVICE inline float square_root(float value) {
+#ifdef __CUDA_ARCH__
+  return __fsqrt_rn(value);
+#else
+  return __builtin_sqrtf(value);
+#endif
+}
+
+template <size_t kCount>
+HORING_DEVICE inline void write_parameter(const UpdateArguments& update,
+                                          uint64_t index,
+                                          const float (&master)[kCount]) {
+  if (update.parameter_kind == ParameterKind::kFloat32) {
+    store<Float32>(update.parameter, index, master);
+  }
+  if (update.parameter_kind == ParameterKind::kFloat16) {
+    store<Float16>(update.parameter, index, master);
+  }
+  if (update.parameter_kind == ParameterKind::kBfloat16) {
+    store<Bfloat16>(update.parameter, index, master);
+  }
+}
+
 // The arithmetic of runtime/optim's AdamW, in its order.
 template <class Gradient>
 struct AdamWLoop {
   const AdamWArguments& arguments;
+  float gradient_scale;
+  float step_size;
+  float epsilon;
 
   template <size_t kCount>
   HORING_DEVICE void at(uint64_t index) const {
@@ -159,52 +206,29 @@ struct AdamWLoop {
     float momentum[kCount];
     float variance[kCount];
     float gradient[kCount];
-    load<Float32>(arguments.master, index, master);
+    load<Float32>(arguments.update.master, index, master);
     load<Float32>(arguments.momentum, index, momentum);
     load<Float32>(arguments.variance, index, variance);
-    load<Gradient>(arguments.gradient, index, gradient);
+    load<Gradient>(arguments.update.gradient, index, gradient);
     // All square roots, then what is done already is stored, then all divisions: in another order
     // nvcc runs out of registers for sm_100.
     float below[kCount];
     HORING_UNROLL
     for (size_t k = 0; k < kCount; ++k) {
-      const float g = gradient[k] * arguments.gradient_scale;
+      const float g = gradient[k] * gradient_scale;
       momentum[k] = arguments.beta_1 * momentum[k] + arguments.rest_1 * g;
       variance[k] = arguments.beta_2 * variance[k] + arguments.rest_2 * (g * g);
-      below[k] = square_root(variance[k]) + arguments.epsilon;
+      below[k] = square_root(variance[k]) + epsilon;
     }
     store<Float32>(arguments.momentum, index, momentum);
     store<Float32>(arguments.variance, index, variance);
     HORING_UNROLL
     for (size_t k = 0; k < kCount; ++k) {
-      const float change = arguments.step_size * momentum[k] / below[k];
+      const float change = step_size * momentum[k] / below[k];
       master[k] = arguments.decay * master[k] - change;
     }
-    store<Float32>(arguments.master, index, master);
-    write_parameter(index, master);
-  }
-
- private:
-  HORING_DEVICE static float square_root(float value) {
-#ifdef __CUDA_ARCH__
-    return __fsqrt_rn(value);
-#else
-    return __builtin_sqrtf(value);
-#endif
-  }
-
-  template <size_t kCount>
-  HORING_DEVICE void write_parameter(uint64_t index, const float (&master)[kCount]) const {
-    const auto kind = static_cast<ParameterKind>(arguments.parameter_kind);
-    if (kind == ParameterKind::kFloat32) {
-      store<Float32>(arguments.parameter, index, master);
-    }
-    if (kind == ParameterKind::kFloat16) {
-      store<Float16>(arguments.parameter, index, master);
-    }
-    if (kind == ParameterKind::kBfloat16) {
-      store<Bfloat16>(arguments.parameter, index, master);
-    }
+    store<Float32>(arguments.update.master, index, master);
+    write_parameter(arguments.update, index, master);
   }
 };
 
@@ -213,10 +237,68 @@ HORING_DEVICE inline void run_adamw(const AdamWArguments& arguments,
                                     uint64_t first,
                                     uint64_t stride) {
   constexpr size_t kCount = vector_count(largest_element<Float32>());
-  const uint64_t all = arguments.master | arguments.momentum | arguments.variance |
-                       arguments.gradient | arguments.parameter;
-  each_element<kCount>(
-      arguments.elements, all % kVectorBytes == 0, first, stride, AdamWLoop<Gradient>{arguments});
+  const UpdateArguments& update = arguments.update;
+  const StepControl& control = *memory_at<const StepControl>(update.control);
+  if (control.left_out != 0) {
+    return;
+  }
+  const AdamWLoop<Gradient> loop{arguments,
+                                 static_cast<float>(control.factor),
+                                 corrected_rate(arguments.learning_rate, control.corrections),
+                                 corrected_epsilon(arguments.epsilon, control.corrections)};
+  const uint64_t all =
+      update.master | arguments.momentum | arguments.variance | update.gradient | update.parameter;
+  each_element<kCount>(update.elements, all % kVectorBytes == 0, first, stride, loop);
+}
+
+// The same of its SGD.
+template <class Gradient>
+struct SgdLoop {
+  const SgdArguments& arguments;
+  float gradient_scale;
+
+  template <size_t kCount>
+  HORING_DEVICE void at(uint64_t index) const {
+    float master[kCount];
+    float velocity[kCount];
+    load<Float32>(arguments.update.master, index, master);
+    load<Gradient>(arguments.update.gradient, index, velocity);
+    HORING_UNROLL
+    for (size_t k = 0; k < kCount; ++k) {
+      velocity[k] = velocity[k] * gradient_scale + arguments.weight_decay * master[k];
+    }
+    if (arguments.velocity != 0) {
+      float before[kCount];
+      load<Float32>(arguments.velocity, index, before);
+      HORING_UNROLL
+      for (size_t k = 0; k < kCount; ++k) {
+        velocity[k] = arguments.momentum * before[k] + velocity[k];
+      }
+      store<Float32>(arguments.velocity, index, velocity);
+    }
+    HORING_UNROLL
+    for (size_t k = 0; k < kCount; ++k) {
+      master[k] = master[k] - arguments.learning_rate * velocity[k];
+    }
+    store<Float32>(arguments.update.master, index, master);
+    write_parameter(arguments.update, index, master);
+  }
+};
+
+template <class Gradient>
+HORING_DEVICE inline void run_sgd(const SgdArguments& arguments, uint64_t first, uint64_t stride) {
+  constexpr size_t kCount = vector_count(largest_element<Float32>());
+  const UpdateArguments& update = arguments.update;
+  const StepControl& control = *memory_at<const StepControl>(update.control);
+  if (control.left_out != 0) {
+    return;
+  }
+  const uint64_t all = update.master | arguments.velocity | update.gradient | update.parameter;
+  each_element<kCount>(update.elements,
+                       all % kVectorBytes == 0,
+                       first,
+                       stride,
+                       SgdLoop<Gradient>{arguments, static_cast<float>(control.factor)});
 }
 
 }  // namespace ho::device

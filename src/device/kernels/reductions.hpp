@@ -1,8 +1,6 @@
-// Norms and hashes of arrays. The elements are cut into tiles, a tile among kThreads threads; a
-// thread adds up its elements in order, then threads are added in pairs: thread l and l + 128, l
-// and l + 64, and so on. On a device a block does a tile; a host does one after another. So the
-// order of the additions depends on the number of elements alone, and the sum has the same bits
-// whatever runs it. One block adds up the tiles in the same way, as if each were an element.
+// Norms and hashes of ranges, a tile by each block of threads, then all tiles by one. A host does
+// the same, one thread after the other; between two steps here every thread of a block waits for
+// all. A norm's order of additions is step_arithmetic.hpp's; a hash has none.
 #pragma once
 
 #include <cstdint>
@@ -12,156 +10,181 @@
 
 namespace ho::device {
 
-// Neighbouring elements that one thread takes together, and how often it does in a tile.
-inline constexpr uint64_t kThreadRun = 4;
-inline constexpr uint64_t kThreadRuns = 16;
-inline constexpr uint64_t kTileElements = kThreads * kThreadRun * kThreadRuns;
+static_assert(kThreads == kNormTileBlocks * kNormLanes);  // a thread for each lane of a tile
 
-HORING_DEVICE constexpr uint64_t tile_count(uint64_t elements) {
-  return elements / kTileElements + (elements % kTileElements != 0 ? 1U : 0U);
+HORING_DEVICE constexpr uint64_t parts_of(uint64_t count, uint64_t in_each) {
+  return count / in_each + (count % in_each != 0 ? 1U : 0U);
+}
+HORING_DEVICE constexpr uint64_t norm_tiles(uint64_t elements) {
+  return parts_of(elements, kNormTileElements);
 }
 
-HORING_DEVICE inline void add(SquaredNorm& sum, const SquaredNorm& part) {
-  sum.squared += part.squared;
-  sum.not_finite += part.not_finite;
-}
-// Of hashes: in any order the same.
-HORING_DEVICE inline void add(uint64_t& sum, const uint64_t& part) {
-  sum += part;
-}
+// --- Norms ------------------------------------------------------------------------------------
 
-// operation.at<kCount>(index) for a thread's elements of a tile.
-template <class Operation>
-HORING_DEVICE inline void each_of_thread(
-    uint64_t elements, bool aligned, uint64_t tile, unsigned thread, Operation& operation) {
-  const uint64_t first = tile * kTileElements + thread * kThreadRun;
-  constexpr uint64_t kNextRun = kThreads * kThreadRun;
-  if (aligned && (tile + 1) * kTileElements <= elements) {
-    HORING_UNROLL
-    for (uint64_t run = 0; run < kThreadRuns; ++run) {
-      operation.template at<kThreadRun>(first + run * kNextRun);
-    }
-    return;
-  }
-  for (uint64_t run = 0; run < kThreadRuns; ++run) {
-    const uint64_t begin = first + run * kNextRun;
-    for (uint64_t i = begin; i < begin + kThreadRun && i < elements; ++i) {
-      operation.template at<1>(i);
-    }
+// Adds an element, scaled, to the lane's sums.
+HORING_DEVICE inline void add_element(const NormArguments& arguments,
+                                      uint64_t index,
+                                      float value,
+                                      GradientSums& lane) {
+  if (is_finite(value)) {
+    const auto wide = static_cast<double>(value);
+    lane.squared += wide * wide;
+  } else {
+    const uint64_t from_last = kLastIndex - (arguments.first_index + index);
+    add(lane, {0, 1, from_last, is_nan(value) ? 1U : 0U});
   }
 }
 
 template <class Codec>
-struct NormThread {
-  const NormArguments& arguments;
-  SquaredNorm part = {};
-
-  template <size_t kCount>
-  HORING_DEVICE void at(uint64_t index) {
-    float values[kCount];
-    load<Codec>(arguments.values, index, values);
-    HORING_UNROLL
-    for (size_t k = 0; k < kCount; ++k) {
-      const float scaled = values[k] * arguments.scale;
-      const bool finite = (bits_of(scaled) & 0x7f800000U) != 0x7f800000U;
-      const double value = finite ? static_cast<double>(scaled) : 0.0;
-      part.squared += value * value;
-      part.not_finite += finite ? 0U : 1U;
-    }
-  }
-};
-
-template <class Codec>
-struct NormOf {
-  using Part = SquaredNorm;
-  static constexpr uint64_t kElementBytes = sizeof(typename Codec::Element);
-  HORING_DEVICE static Part part_of(const NormArguments& arguments,
-                                    uint64_t tile,
-                                    unsigned thread) {
-    NormThread<Codec> of_thread{arguments};
-    const bool together = aligned<Codec, kThreadRun>(arguments.values);
-    each_of_thread(arguments.elements, together, tile, thread, of_thread);
-    return of_thread.part;
-  }
-};
-
-// Any change of one element's bits changes what it adds: each step can be undone.
-HORING_DEVICE inline uint64_t hash_of_element(uint64_t index, uint64_t bits) {
-  uint64_t value = bits + (index + 1) * 0xeb01a1c12a3a2107ULL;
-  value = (value ^ (value >> 31)) * 0xeb0404f2b09490b9ULL;
-  value = (value ^ (value >> 29)) * 0xc8007596a28f5b37ULL;
-  return value ^ (value >> 32);
+HORING_DEVICE inline float scaled_element(const NormArguments& arguments, uint64_t index) {
+  float value[1];
+  load<Codec>(arguments.values, index, value);
+  return value[0] * arguments.scale;
 }
 
-template <typename Element>
-struct HashThread {
-  const HashArguments& arguments;
-  uint64_t part = 0;
-
-  template <size_t kCount>
-  HORING_DEVICE void at(uint64_t index) {
-    Element values[kCount];
-    load<Integer<Element>>(arguments.values, index, values);
+// Step 1: a lane of one of the tile's blocks.
+template <class Codec>
+HORING_DEVICE inline GradientSums lane_of_tile(const NormArguments& arguments,
+                                               uint64_t tile,
+                                               unsigned thread) {
+  constexpr uint64_t kTogether = 8;  // so many reads are under way
+  const uint64_t block = tile * kNormTileBlocks + thread / kNormLanes;
+  uint64_t index = block * kNormBlockElements + thread % kNormLanes;
+  const uint64_t block_end = (block + 1) * kNormBlockElements;
+  const uint64_t end = block_end < arguments.elements ? block_end : arguments.elements;
+  GradientSums lane = {};
+  for (; index + (kTogether - 1) * kNormLanes < end; index += kTogether * kNormLanes) {
+    float values[kTogether];
     HORING_UNROLL
-    for (size_t k = 0; k < kCount; ++k) {
-      const uint64_t offset = arguments.first_index + index + k;
-      part += hash_of_element(offset, values[k]);
+    for (uint64_t k = 0; k < kTogether; ++k) {
+      values[k] = scaled_element<Codec>(arguments, index + k * kNormLanes);
+    }
+    HORING_UNROLL
+    for (uint64_t k = 0; k < kTogether; ++k) {
+      add_element(arguments, index + k * kNormLanes, values[k], lane);
     }
   }
-};
-
-template <typename Element>
-struct HashOf {
-  using Part = uint64_t;
-  static constexpr uint64_t kElementBytes = sizeof(Element);
-  HORING_DEVICE static Part part_of(const HashArguments& arguments,
-                                    uint64_t tile,
-                                    unsigned thread) {
-    HashThread<Element> of_thread{arguments};
-    const bool together = aligned<Integer<Element>, kThreadRun>(arguments.values);
-    each_of_thread(arguments.elements, together, tile, thread, of_thread);
-    return of_thread.part;
+  for (; index < end; index += kNormLanes) {
+    add_element(arguments, index, scaled_element<Codec>(arguments, index), lane);
   }
-};
+  return lane;
+}
 
-// All parts as one tile.
-template <class PartType>
-struct Finish {
-  using Part = PartType;
-  HORING_DEVICE static Part part_of(const FinishArguments& arguments,
-                                    uint64_t /*tile*/,
-                                    unsigned thread) {
-    const auto* const parts = memory_at<const Part>(arguments.parts);
-    Part sum = {};
-    for (uint64_t i = thread; i < arguments.count; i += kThreads) {
-      add(sum, parts[i]);
+// Step 2: the lanes of each block.
+HORING_DEVICE inline void add_lanes(GradientSums* lanes, unsigned thread) {
+  if (thread % kNormLanes == 0) {
+    for (unsigned lane = 1; lane < kNormLanes; ++lane) {
+      add(lanes[thread], lanes[thread + lane]);
     }
-    return sum;
   }
-};
+}
 
-// One step of adding threads in pairs; `distance` is 128, then 64, and so on to 1. The first thread
-// has the sum of all in the end. Between two steps every thread waits for all.
-template <class Part>
-HORING_DEVICE inline void add_pair(Part* thread_parts, unsigned thread, unsigned distance) {
+// Step 3: the blocks of the tile; the sum is then the first thread's.
+HORING_DEVICE inline void add_blocks(GradientSums* lanes, unsigned thread) {
+  if (thread == 0) {
+    for (unsigned block = 1; block < kNormTileBlocks; ++block) {
+      add(lanes[0], lanes[block * kNormLanes]);
+    }
+  }
+}
+
+HORING_DEVICE constexpr uint64_t norm_sections(uint64_t tiles) {
+  return parts_of(tiles, kNormSectionTiles);
+}
+
+// Of all tiles, kThreads sections at a time. Step 1: the thread's section.
+HORING_DEVICE inline GradientSums section_of(const FinishNormArguments& arguments,
+                                             uint64_t section) {
+  const auto* const parts = memory_at<const GradientSums>(arguments.parts);
+  const uint64_t begin = section * kNormSectionTiles;
+  const uint64_t section_end = begin + kNormSectionTiles;
+  const uint64_t end = section_end < arguments.count ? section_end : arguments.count;
+  GradientSums sums = {};
+  for (uint64_t tile = begin; tile < end; ++tile) {
+    add(sums, parts[tile]);
+  }
+  return sums;
+}
+
+// Step 2: these, from number `first` on, added to what was there.
+HORING_DEVICE inline void add_sections(const FinishNormArguments& arguments,
+                                       const GradientSums* sections,
+                                       uint64_t first,
+                                       unsigned thread) {
+  const uint64_t left = norm_sections(arguments.count) - first;
+  const uint64_t count = left < kThreads ? left : kThreads;
+  if (thread == 0) {
+    GradientSums sums = *memory_at<const GradientSums>(arguments.sums);
+    for (uint64_t section = 0; section < count; ++section) {
+      add(sums, sections[section]);
+    }
+    *memory_at<GradientSums>(arguments.sums) = sums;
+  }
+}
+
+// --- Hashes -----------------------------------------------------------------------------------
+
+inline constexpr uint64_t kHashThreadWords = 16;
+inline constexpr uint64_t kHashTileWords = kThreads * kHashThreadWords;
+
+HORING_DEVICE constexpr uint64_t hash_tiles(uint64_t bytes) {
+  return parts_of(parts_of(bytes, sizeof(uint64_t)), kHashTileWords);
+}
+
+// Its first byte lowest; read in the largest pieces that the address is aligned for.
+template <typename Piece>
+HORING_DEVICE inline uint64_t word_of_pieces(uint64_t address, uint64_t bytes) {
+  uint64_t word = 0;
+  for (uint64_t at = 0; at < bytes; at += sizeof(Piece)) {
+    word |= static_cast<uint64_t>(*memory_at<const Piece>(address + at)) << (8 * at);
+  }
+  return word;
+}
+
+HORING_DEVICE inline uint64_t hash_word(const HashArguments& arguments, uint64_t index) {
+  const uint64_t address = arguments.values + index * sizeof(uint64_t);
+  const uint64_t left = arguments.bytes - index * sizeof(uint64_t);
+  const uint64_t bytes = left < sizeof(uint64_t) ? left : sizeof(uint64_t);
+  const uint64_t aligned_for = address | bytes;
+  if (aligned_for % 8 == 0) {
+    return *memory_at<const uint64_t>(address);
+  }
+  if (aligned_for % 4 == 0) {
+    return word_of_pieces<uint32_t>(address, bytes);
+  }
+  return aligned_for % 2 == 0 ? word_of_pieces<uint16_t>(address, bytes)
+                              : word_of_pieces<uint8_t>(address, bytes);
+}
+
+// Step 1: a thread's words of a tile.
+HORING_DEVICE inline uint64_t hash_of_thread(const HashArguments& arguments,
+                                             uint64_t tile,
+                                             unsigned thread) {
+  const uint64_t words = parts_of(arguments.bytes, sizeof(uint64_t));
+  uint64_t sum = 0;
+  for (uint64_t run = 0; run < kHashThreadWords; ++run) {
+    const uint64_t index = tile * kHashTileWords + run * kThreads + thread;
+    if (index < words) {
+      sum += hash_of_word(arguments.first_word + index, hash_word(arguments, index));
+    }
+  }
+  return sum;
+}
+
+HORING_DEVICE inline uint64_t hash_of_parts(const FinishHashArguments& arguments, unsigned thread) {
+  const auto* const parts = memory_at<const uint64_t>(arguments.parts);
+  uint64_t sum = 0;
+  for (uint64_t part = thread; part < arguments.count; part += kThreads) {
+    sum += parts[part];
+  }
+  return sum;
+}
+
+// Step 2, with `distance` 128, 64, and so on to 1: the sum is then the first thread's.
+HORING_DEVICE inline void add_pair(uint64_t* sums, unsigned thread, unsigned distance) {
   if (thread < distance) {
-    add(thread_parts[thread], thread_parts[thread + distance]);
+    sums[thread] += sums[thread + distance];
   }
-}
-
-// A tile on a host.
-template <class Reduction, class Arguments>
-typename Reduction::Part tile_on_host(const Arguments& arguments, uint64_t tile) {
-  typename Reduction::Part thread_parts[kThreads];
-  for (unsigned thread = 0; thread < kThreads; ++thread) {
-    thread_parts[thread] = Reduction::part_of(arguments, tile, thread);
-  }
-  for (unsigned distance = kThreads / 2; distance > 0; distance /= 2) {
-    for (unsigned thread = 0; thread < distance; ++thread) {
-      add_pair(thread_parts, thread, distance);
-    }
-  }
-  return thread_parts[0];
 }
 
 }  // namespace ho::device

@@ -4,7 +4,6 @@
 #include <limits>
 #include <vector>
 
-#include "base/hash.hpp"
 #include "catch.hpp"
 #include "state/host_operations.hpp"
 
@@ -49,31 +48,41 @@ TEST_CASE("an update is the rule on scaled gradients, and parameters are masters
   elements.parameter_dtype = ho::DType::kBfloat16;
   elements.parameter = parameter.data();
   elements.count = kCount;
-  operations.update(rule, 3, 0.25, elements);
+  StepControl control;
+  control.steps = 2;
+  operations.decide({.averaging = 0.25, .beta_1 = 0.9, .beta_2 = 0.999}, &control);
+  CHECK((control.left_out == 0 && control.steps == 3 && control.factor == 0.25));
+  operations.update(rule, &control, elements);
   CHECK((master == expected && m == m_of_it && v == v_of_it));
   std::vector<uint16_t> rounded(kCount);
   operations.round(ho::DType::kBfloat16, expected.data(), rounded.data(), kCount);
   CHECK(parameter == rounded);
+
+  control.sums.not_finite = 1;
+  operations.decide({}, &control);
+  operations.update(rule, &control, elements);
+  CHECK((control.left_out != 0 && control.steps == 3 && master == expected));
 }
 
 TEST_CASE("a norm goes on from the one before, counts and finds what is not finite") {
   const HostOperations operations;
   std::vector<float> values = numbers(0);
-  Norm norm;
-  CHECK_FALSE(operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, norm).first);
+  GradientSums sums = {};
+  operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, 0, &sums);
   double squares = 0;
   for (const float value : values) {
     squares += static_cast<double>(value) * static_cast<double>(value);
   }
-  CHECK(std::abs(norm.squared - squares) < 1e-6 * squares);
-  CHECK(norm.not_finite == 0);
+  CHECK(std::abs(sums.squared - squares) < 1e-6 * squares);
+  CHECK(sums.not_finite == 0);
+  CHECK_FALSE(first_not_finite_of(sums));
 
   values[9000] = std::numeric_limits<float>::quiet_NaN();
   values[5001] = std::numeric_limits<float>::infinity();
-  const NotFiniteMet found = operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, norm);
-  CHECK((found.first == 5001U && found.nan));
-  CHECK(norm.not_finite == 2);
-  CHECK(norm.squared > 1.9 * squares);
+  operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, kCount, &sums);
+  CHECK((first_not_finite_of(sums) == kCount + 5001 && sums.nan != 0));
+  CHECK(sums.not_finite == 2);
+  CHECK(sums.squared > 1.9 * squares);
   const auto first = operations.first_not_finite(ho::DType::kFloat32, values.data(), kCount);
   CHECK((first && first->index == 5001 && !first->nan));
 }
@@ -104,7 +113,11 @@ TEST_CASE("bytes are fetched behind others, stored, copied, hashed and zeroed") 
   std::array<std::byte, 3> to{};
   operations.store(from, to.data());
   CHECK(to == from);
-  CHECK(operations.hash(to.data(), 3) == ho::Hash().add(std::span<const std::byte>(from)).value());
+  CHECK(operations.hash(to.data(), 3) == operations.hash(from.data(), 3));
+  CHECK(operations.hash(to.data(), 3) != operations.hash(from.data(), 2));
+  std::array<std::byte, 3> later{};
+  operations.fetch_later(to.data(), later);
+  CHECK((operations.finish().ok() && later == from));
   operations.zero(to.data(), 2);
   CHECK((to[1] == std::byte{0} && to[2] == from[2]));
   operations.copy(to.data(), from.data(), 1);

@@ -1,5 +1,7 @@
 // Kernels through a small table of driver calls, whose device addresses are not the host's.
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 #include "catch.hpp"
@@ -285,19 +287,64 @@ TEST_CASE("a kernel names the ranges that it reads and writes") {
   CHECK(calls.touched[2].written);
 }
 
-TEST_CASE("nothing is launched for no elements, and a norm of none is zero") {
+TEST_CASE("nothing is launched for no elements, and a norm of none adds nothing") {
   const Driver driver = table();
   const Kernels kernels = loaded(driver);
   CHECK(kernels.sum(kStream, {}, Sum{}).ok());
   CHECK(kernels.premultiply(kStream, DType::kFloat32, nullptr, nullptr, 0, 2).ok());
   CHECK(kernels.convert(kStream, DType::kFloat32, nullptr, DType::kFloat16, nullptr, 0).ok());
   CHECK(kernels.copy(kStream, {}).ok());
-  CHECK(kernels.adamw(kStream, {}).ok());
+  CHECK(kernels.adamw(kStream, {}, {}).ok());
+  CHECK(kernels.sgd(kStream, {}, {}).ok());
+  CHECK(kernels.zero(kStream, nullptr, 0).ok());
+  std::vector<GradientSums> parts(kMinNormParts);
+  CHECK(kernels.norm(kStream, {.parts = parts}).ok());
   CHECK(calls.launched.empty());
-  SquaredNorm norm = {1, 1};
-  CHECK(kernels.norm(kStream, {.result = on_device(&norm)}).ok());
-  CHECK(norm.squared == 0);
-  CHECK(norm.not_finite == 0);
+}
+
+TEST_CASE("a norm of more than its parts have room for has the same bits") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  std::vector<float> values(3 * kNormSectionTiles * kNormTileElements / 2 + 77);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % 1013) / 7;
+  }
+  values[values.size() - 3] = std::numeric_limits<float>::infinity();
+  const auto norm_with = [&](size_t room) {
+    std::vector<GradientSums> parts(room);
+    GradientSums sums = {};
+    REQUIRE(kernels
+                .norm(kStream,
+                      {.values = on_device(values.data()),
+                       .elements = values.size(),
+                       .first_index = 5,
+                       .parts = {on_device(parts.data()), room},
+                       .sums = on_device(&sums)})
+                .ok());
+    return sums;
+  };
+  const GradientSums at_once = norm_with(4 * kMinNormParts);
+  const GradientSums in_two = norm_with(kMinNormParts + 5);
+  CHECK(calls.launched.size() == 2 + 4);
+  CHECK(at_once.squared == in_two.squared);
+  CHECK(kLastIndex - in_two.first_from_last == 5 + values.size() - 3);
+  CHECK(at_once.first_from_last == in_two.first_from_last);
+  GradientSums too_few[1] = {};
+  CHECK(kernels.norm(kStream, {.parts = too_few}).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("bytes are zeroed whatever their alignment and number") {
+  const Driver driver = table();
+  const Kernels kernels = loaded(driver);
+  for (const size_t bytes : {1U, 4U, 16U, 333U}) {
+    for (const size_t skipped : {0U, 1U, 4U}) {
+      std::vector<std::byte> memory(512, std::byte{7});
+      std::vector<std::byte> want = memory;
+      std::fill_n(want.begin() + static_cast<std::ptrdiff_t>(skipped), bytes, std::byte{0});
+      REQUIRE(kernels.zero(kStream, on_device(memory.data() + skipped), bytes).ok());
+      CHECK(memory == want);
+    }
+  }
 }
 
 TEST_CASE("types that have no kernel are refused by name") {
@@ -311,8 +358,11 @@ TEST_CASE("types that have no kernel are refused by name") {
   CHECK(refused(kernels.convert(kStream, DType::kInt32, nullptr, DType::kFloat32, nullptr, 1)));
   CHECK(refused(kernels.convert(kStream, DType::kFloat32, nullptr, DType::kInt32, nullptr, 1)));
   CHECK(refused(kernels.norm(kStream, {.dtype = DType::kInt32})));
-  CHECK(refused(kernels.adamw(kStream, {.gradient_dtype = DType::kInt32})));
-  CHECK(!kernels.hash(kStream, {.element_bytes = 3}).ok());
+  CHECK(refused(kernels.adamw(kStream, {.gradient_dtype = DType::kInt32}, {})));
+  CHECK(refused(kernels.sgd(kStream, {.gradient_dtype = DType::kInt32}, {})));
+  int parameter = 0;
+  CHECK(refused(
+      kernels.sgd(kStream, {.parameter = &parameter, .parameter_dtype = DType::kInt32}, {})));
 }
 
 TEST_CASE("ranges are packed whatever their alignment and number") {

@@ -1,4 +1,4 @@
-// Norms and hashes: right, and the same whatever runs them.
+// Norms and hashes: right, and those of the host whatever runs them.
 #include "device/kernels/reductions.hpp"
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 #include "catch.hpp"
 #include "device/kernels/kernel_list.hpp"
 #include "optim/gradients.hpp"
-#include "reduce/reduce.hpp"
+#include "optim/step_control.hpp"
+#include "state/host_operations.hpp"
 #include "subjects.hpp"
 
 namespace {
@@ -31,32 +32,54 @@ std::vector<float> random_values(size_t count) {
   return values;
 }
 
-SquaredNorm norm_of(const std::string& kernel, const void* values, size_t count, float scale = 1) {
-  std::vector<SquaredNorm> parts(tile_count(count));
-  SquaredNorm norm = {-1, 1};
+// Added to what was there.
+GradientSums norm_of(const std::string& kernel,
+                     const void* values,
+                     size_t count,
+                     float scale = 1,
+                     const GradientSums& before = {}) {
+  std::vector<GradientSums> parts(norm_tiles(count));
+  GradientSums sums = before;
   const auto at = reinterpret_cast<uint64_t>(parts.data());
   run_kernel(kernel,
              NormArguments{.values = reinterpret_cast<uint64_t>(values),
                            .elements = count,
                            .parts = at,
+                           .first_index = 100,
                            .scale = scale});
   run_kernel("ho_finish_norm",
-             FinishArguments{
-                 .parts = at, .count = parts.size(), .result = reinterpret_cast<uint64_t>(&norm)});
-  return norm;
+             FinishNormArguments{
+                 .parts = at, .count = parts.size(), .sums = reinterpret_cast<uint64_t>(&sums)});
+  return sums;
 }
 
-uint64_t hash_of(Elements& values, size_t element_bytes, uint64_t first_index = 0) {
-  std::vector<uint64_t> parts(tile_count(values.size()));
+GradientSums norm_on_host(DType dtype,
+                          const void* values,
+                          size_t count,
+                          float scale = 1,
+                          const GradientSums& before = {}) {
+  GradientSums sums = before;
+  paro::HostOperations().norm(dtype, values, count, static_cast<double>(scale), 100, &sums);
+  return sums;
+}
+
+bool same(const GradientSums& a, const GradientSums& b) {
+  return std::bit_cast<uint64_t>(a.squared) == std::bit_cast<uint64_t>(b.squared) &&
+         a.not_finite == b.not_finite && a.first_from_last == b.first_from_last &&
+         (a.nan != 0) == (b.nan != 0);
+}
+
+uint64_t hash_of(const void* values, size_t bytes, uint64_t first_word = 0) {
+  std::vector<uint64_t> parts(hash_tiles(bytes));
   uint64_t hash = 1;
   const auto at = reinterpret_cast<uint64_t>(parts.data());
-  run_kernel("ho_hash_" + std::to_string(element_bytes),
-             HashArguments{.values = values.address(),
-                           .elements = values.size(),
-                           .first_index = first_index,
+  run_kernel("ho_hash",
+             HashArguments{.values = reinterpret_cast<uint64_t>(values),
+                           .bytes = bytes,
+                           .first_word = first_word,
                            .parts = at});
   run_kernel("ho_finish_hash",
-             FinishArguments{
+             FinishHashArguments{
                  .parts = at, .count = parts.size(), .result = reinterpret_cast<uint64_t>(&hash)});
   return hash;
 }
@@ -65,30 +88,38 @@ bool near(double a, double b) {
   return std::fabs(a - b) <= 1e-13 * std::fabs(b);
 }
 
-// A block's work as a device does it, its threads in an order of their own between two waits.
-template <class Reduction, class Arguments>
-typename Reduction::Part tile_on_device(const Arguments& arguments, uint64_t tile, uint64_t seed) {
+// A tile as a device does it, threads in an order of their own between two waits.
+GradientSums tile_on_device(const NormArguments& arguments, uint64_t tile, uint64_t seed) {
   std::vector<unsigned> order(kThreads);
   for (unsigned thread = 0; thread < kThreads; ++thread) {
     order[thread] = thread;
   }
   std::mt19937_64 random(seed);
-  std::vector<typename Reduction::Part> thread_parts(kThreads);
-  std::shuffle(order.begin(), order.end(), random);
-  for (const unsigned thread : order) {
-    thread_parts[thread] = Reduction::part_of(arguments, tile, thread);
-  }
-  for (unsigned distance = kThreads / 2; distance > 0; distance /= 2) {
+  std::vector<GradientSums> lanes(kThreads);
+  const auto each_thread = [&](auto step) {
     std::shuffle(order.begin(), order.end(), random);
     for (const unsigned thread : order) {
-      add_pair(thread_parts.data(), thread, distance);
+      step(thread);
     }
-  }
-  return thread_parts[0];
+  };
+  each_thread(
+      [&](unsigned thread) { lanes[thread] = lane_of_tile<Float32>(arguments, tile, thread); });
+  each_thread([&](unsigned thread) { add_lanes(lanes.data(), thread); });
+  each_thread([&](unsigned thread) { add_blocks(lanes.data(), thread); });
+  return lanes[0];
 }
 
-constexpr size_t kSizes[] = {
-    0, 1, 3, 4, 1023, 1024, 1025, kTileElements - 1, kTileElements, kTileElements + 1, 100'003};
+constexpr size_t kSizes[] = {0,
+                             1,
+                             15,
+                             17,
+                             4095,
+                             4096,
+                             4097,
+                             kNormTileElements - 1,
+                             kNormTileElements,
+                             kNormTileElements + 1,
+                             100'003};
 
 }  // namespace
 
@@ -100,149 +131,148 @@ TEST_CASE("a norm is the sum of squares in double precision") {
       const float scaled = value * 0.3F;
       want += static_cast<long double>(scaled) * static_cast<long double>(scaled);
     }
-    const SquaredNorm norm = norm_of("ho_norm_float32", values.data(), count, 0.3F);
+    const GradientSums norm = norm_of("ho_norm_float32", values.data(), count, 0.3F);
     CHECK(near(norm.squared, static_cast<double>(want)));
     CHECK(norm.not_finite == 0);
   }
 }
 
-TEST_CASE("a norm of 16-bit values is that of the same values in fp32") {
-  for (const DType dtype : {DType::kFloat16, DType::kBfloat16}) {
+TEST_CASE("a norm has the host's bits in every type and goes on from the one before") {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBfloat16}) {
+    GradientSums want = {};
+    GradientSums got = {};
     for (const size_t count : kSizes) {
-      std::vector<float> narrow = random_values(count);
-      paro::round_in_place(dtype, narrow.data(), count);
-      std::vector<float> wide(count);
-      ho::widen(dtype, wide.data(), narrow.data(), count);
-      const char* const kernel = dtype == DType::kFloat16 ? "ho_norm_float16" : "ho_norm_bfloat16";
-      const double got = norm_of(kernel, narrow.data(), count).squared;
-      const double want = norm_of("ho_norm_float32", wide.data(), count).squared;
-      CHECK(std::bit_cast<uint64_t>(got) == std::bit_cast<uint64_t>(want));
+      std::vector<float> values = random_values(count);
+      paro::round_in_place(dtype, values.data(), count);
+      const std::string kernel = "ho_norm_" + std::string(dtype == DType::kFloat32   ? "float32"
+                                                          : dtype == DType::kFloat16 ? "float16"
+                                                                                     : "bfloat16");
+      want = norm_on_host(dtype, values.data(), count, 0.3F, want);
+      got = norm_of(kernel, values.data(), count, 0.3F, got);
+      CHECK(same(got, want));
     }
   }
 }
 
-TEST_CASE("values that are not finite are counted and stay out of the norm") {
-  std::vector<float> values = random_values(50'000);
+TEST_CASE("more sections than there are threads are added up in the host's order") {
+  constexpr size_t kTiles = kThreads * kNormSectionTiles + 3 * kNormSectionTiles + 7;
+  std::vector<GradientSums> parts(kTiles);
+  std::mt19937_64 random(5);
+  for (GradientSums& part : parts) {
+    part = {std::ldexp(static_cast<double>(random()), -40), 1, random() % 9, 0};
+  }
+  GradientSums want = {0.1, 0, 0, 0};
+  for (size_t begin = 0; begin < kTiles; begin += kNormSectionTiles) {
+    GradientSums section = {};
+    for (size_t tile = begin; tile < std::min<size_t>(kTiles, begin + kNormSectionTiles); ++tile) {
+      add(section, parts[tile]);
+    }
+    add(want, section);
+  }
+  GradientSums got = {0.1, 0, 0, 0};
+  run_kernel("ho_finish_norm",
+             FinishNormArguments{.parts = reinterpret_cast<uint64_t>(parts.data()),
+                                 .count = kTiles,
+                                 .sums = reinterpret_cast<uint64_t>(&got)});
+  CHECK(same(got, want));
+  CHECK(got.not_finite == kTiles);
+}
+
+TEST_CASE(
+    "values that are not finite are counted, the first is found, and all stay out of the norm") {
+  std::vector<float> values = random_values(150'000);
   std::vector<float> finite = values;
   const float infinity = std::numeric_limits<float>::infinity();
   uint64_t count = 0;
-  for (size_t i = 5; i < values.size(); i += 1237, ++count) {
+  for (size_t i = 70'005; i < values.size(); i += 1237, ++count) {
     values[i] = count % 3 == 0 ? infinity : count % 3 == 1 ? -infinity : std::nanf("");
     finite[i] = 0;
   }
-  const SquaredNorm norm = norm_of("ho_norm_float32", values.data(), values.size());
-  const SquaredNorm want = norm_of("ho_norm_float32", finite.data(), finite.size());
-  CHECK(norm.not_finite == count);
+  const GradientSums norm = norm_of("ho_norm_float32", values.data(), values.size());
+  const GradientSums want = norm_of("ho_norm_float32", finite.data(), finite.size());
+  CHECK(norm.not_finite == static_cast<double>(count));
   CHECK(norm.squared == want.squared);
-  // What the scale makes infinite counts too.
+  CHECK(paro::first_not_finite_of(norm) == 70'105U);
+  CHECK(norm.nan != 0);
+  CHECK(same(norm, norm_on_host(DType::kFloat32, values.data(), values.size())));
+  CHECK_FALSE(paro::first_not_finite_of(want));
+  // What the scale makes infinite counts too, and is no NaN.
   const float largest = std::numeric_limits<float>::max();
-  CHECK(norm_of("ho_norm_float32", &largest, 1, 2).not_finite == 1);
+  const GradientSums scaled = norm_of("ho_norm_float32", &largest, 1, 2);
+  CHECK((scaled.not_finite == 1 && scaled.nan == 0));
 }
 
-TEST_CASE("a norm has the same bits on any grid and in any order of threads") {
-  const std::vector<float> values = random_values(7 * kTileElements + 77);
-  const SquaredNorm want = norm_of("ho_norm_float32", values.data(), values.size());
+TEST_CASE("a norm has the same bits in any order of threads") {
+  const std::vector<float> values = random_values(3 * kNormTileElements + 77);
   const NormArguments arguments = {.values = reinterpret_cast<uint64_t>(values.data()),
                                    .elements = values.size(),
                                    .parts = 0,
+                                   .first_index = 0,
                                    .scale = 1};
-  for (const uint64_t blocks : {1ULL, 2ULL, 3ULL, 8ULL, 100ULL}) {
-    std::vector<SquaredNorm> parts(tile_count(values.size()));
-    for (uint64_t block = blocks; block-- > 0;) {
-      for (uint64_t tile = block; tile < parts.size(); tile += blocks) {
-        parts[tile] = tile_on_device<NormOf<Float32>>(arguments, tile, blocks);
-      }
+  for (const uint64_t seed : {1ULL, 2ULL, 3ULL}) {
+    GradientSums got = {};
+    for (uint64_t tile = 0; tile < norm_tiles(values.size()); ++tile) {
+      add(got, tile_on_device(arguments, tile, seed));
     }
-    const FinishArguments finish = {
-        .parts = reinterpret_cast<uint64_t>(parts.data()), .count = parts.size(), .result = 0};
-    const SquaredNorm got = tile_on_device<Finish<SquaredNorm>>(finish, 0, blocks);
-    CHECK(std::bit_cast<uint64_t>(got.squared) == std::bit_cast<uint64_t>(want.squared));
+    CHECK(same(got, norm_on_host(DType::kFloat32, values.data(), values.size())));
   }
 }
 
-TEST_CASE("a norm has the same bits at any alignment of its values") {
-  for (const size_t count : kSizes) {
-    const std::vector<float> values = random_values(count);
-    std::vector<uint64_t> patterns(count);
-    for (size_t i = 0; i < count; ++i) {
-      patterns[i] = std::bit_cast<uint32_t>(values[i]);
+TEST_CASE("a hash changes with any bit of any byte") {
+  std::mt19937_64 random(3);
+  for (const size_t bytes : {size_t{301}, size_t{600}}) {
+    Elements values(1, bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+      *values.at(i) = static_cast<std::byte>(random());
     }
-    const double want = norm_of("ho_norm_float32", values.data(), count).squared;
-    for (const size_t skipped : {1U, 2U, 3U}) {
-      Elements moved(4, patterns, skipped);
-      CHECK(norm_of("ho_norm_float32", moved.data(), count).squared == want);
-    }
-  }
-}
-
-TEST_CASE("more tiles than threads are added up in full") {
-  constexpr size_t kParts = 1000;
-  std::vector<SquaredNorm> parts(kParts);
-  for (size_t i = 0; i < kParts; ++i) {
-    parts[i] = {static_cast<double>(i), i};
-  }
-  SquaredNorm norm = {};
-  run_kernel("ho_finish_norm",
-             FinishArguments{.parts = reinterpret_cast<uint64_t>(parts.data()),
-                             .count = kParts,
-                             .result = reinterpret_cast<uint64_t>(&norm)});
-  CHECK(norm.squared == kParts * (kParts - 1) / 2);
-  CHECK(norm.not_finite == kParts * (kParts - 1) / 2);
-}
-
-TEST_CASE("a hash changes with any bit of any element") {
-  for (const size_t element_bytes : {1U, 2U, 4U}) {
-    std::mt19937_64 random(element_bytes);
-    Elements values(element_bytes, 300);
-    for (size_t i = 0; i < values.size(); ++i) {
-      const uint64_t bits = random();
-      std::memcpy(values.at(i), &bits, element_bytes);
-    }
-    const uint64_t before = hash_of(values, element_bytes);
+    const uint64_t before = hash_of(values.data(), bytes);
     size_t unnoticed = 0;
-    for (size_t bit = 0; bit < values.size() * element_bytes * 8; ++bit) {
+    for (size_t bit = 0; bit < bytes * 8; ++bit) {
       const auto mask = static_cast<std::byte>(1U << (bit % 8));
       values.data()[bit / 8] ^= mask;
-      unnoticed += hash_of(values, element_bytes) == before ? 1U : 0U;
+      unnoticed += hash_of(values.data(), bytes) == before ? 1U : 0U;
       values.data()[bit / 8] ^= mask;
     }
     CHECK(unnoticed == 0);
-    CHECK(hash_of(values, element_bytes) == before);
+    CHECK(hash_of(values.data(), bytes) == before);
   }
 }
 
-TEST_CASE("a hash knows where each element stands") {
-  std::vector<uint64_t> patterns(1000);
-  for (size_t i = 0; i < patterns.size(); ++i) {
-    patterns[i] = i;
+TEST_CASE("a hash knows where each word stands, and is the host's at any alignment") {
+  std::vector<uint64_t> words(1000);
+  for (size_t i = 0; i < words.size(); ++i) {
+    words[i] = i;
   }
-  Elements values(4, patterns);
-  const uint64_t want = hash_of(values, 4);
+  const uint64_t want = hash_of(words.data(), 8000);
+  CHECK(want == paro::HostOperations().hash(words.data(), 8000));
+  for (const size_t shift : {1U, 2U, 4U, 8U, 14U}) {
+    Elements moved(1, 8000, shift);
+    std::memcpy(moved.data(), words.data(), 8000);
+    CHECK(hash_of(moved.data(), 8000) == want);
+    CHECK(paro::HostOperations().hash(moved.data(), 8000) == want);
+    CHECK(hash_of(moved.data(), 7997) == paro::HostOperations().hash(moved.data(), 7997));
+  }
   size_t unnoticed = 0;
-  for (size_t i = 0; i + 1 < patterns.size(); ++i) {
-    std::vector<uint64_t> swapped = patterns;
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    std::vector<uint64_t> swapped = words;
     std::swap(swapped[i], swapped[(i * 17 + 1) % 1000]);
-    Elements other(4, swapped);
-    unnoticed += swapped != patterns && hash_of(other, 4) == want ? 1U : 0U;
+    unnoticed += swapped != words && hash_of(swapped.data(), 8000) == want ? 1U : 0U;
   }
   CHECK(unnoticed == 0);
-  Elements zeros(4, std::vector<uint64_t>(10));
-  Elements more_zeros(4, std::vector<uint64_t>(11));
-  CHECK(hash_of(zeros, 4) != hash_of(more_zeros, 4));
+  const std::vector<uint64_t> zeros(11);
+  CHECK(hash_of(zeros.data(), 80) != hash_of(zeros.data(), 88));
 }
 
 TEST_CASE("hashes of parts add up to that of the whole") {
   std::mt19937_64 random(3);
-  std::vector<uint64_t> patterns(2 * kTileElements + 100);
-  for (uint64_t& pattern : patterns) {
-    pattern = random() & 0xffff;
+  std::vector<uint64_t> words(2 * kHashTileWords + 100);
+  for (uint64_t& word : words) {
+    word = random();
   }
-  Elements whole(2, patterns);
-  const uint64_t want = hash_of(whole, 2);
-  for (const size_t cut : {size_t{0}, size_t{1}, size_t{777}, size_t{kTileElements + 5}}) {
-    const auto middle = patterns.begin() + static_cast<std::ptrdiff_t>(cut);
-    Elements left(2, std::vector<uint64_t>(patterns.begin(), middle));
-    Elements right(2, std::vector<uint64_t>(middle, patterns.end()), 3);
-    CHECK(hash_of(left, 2) + hash_of(right, 2, cut) == want);
+  const uint64_t want = hash_of(words.data(), words.size() * 8);
+  for (const size_t cut : {size_t{0}, size_t{1}, size_t{777}, size_t{kHashTileWords + 5}}) {
+    CHECK(hash_of(words.data(), cut * 8) +
+              hash_of(words.data() + cut, (words.size() - cut) * 8, cut) ==
+          want);
   }
 }

@@ -1,0 +1,50 @@
+#include "on_device/device_memory.hpp"
+
+#include <utility>
+
+namespace paro {
+
+ho::Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(
+    const std::shared_ptr<const ho::device::Device>& device,
+    ho::device::StreamHandle stream,
+    const DeviceOptions& options) {
+  HORING_ASSIGN(auto operations, DeviceOperations::create(device, stream, options));
+  return std::unique_ptr<DeviceMemory>(  // NOLINTNEXTLINE: private constructor
+      new DeviceMemory(device, std::move(operations)));
+}
+
+void* DeviceMemory::allocate(size_t bytes) {
+  auto memory = ho::device::DeviceMemory::create(*device_, bytes);
+  why_ = memory.status();
+  if (!memory.ok()) {
+    return nullptr;
+  }
+  void* const address = memory->pointer();
+  operations_->zero(address, bytes);
+  why_ = operations_->finish();
+  if (!why_.ok()) {
+    operations_->settle();  // before it is freed
+    return nullptr;
+  }
+  allocated_.emplace(address, std::move(*memory));
+  state_bytes_ += bytes;
+  return address;
+}
+
+void DeviceMemory::release(void* address, size_t bytes) {
+  operations_->settle();
+  if (allocated_.erase(address) > 0) {
+    state_bytes_ -= bytes;
+  }
+}
+
+std::string DeviceMemory::place() const {
+  std::string text = " on device " + std::to_string(device_->ordinal()) + ", which has " +
+                     std::to_string(device_->memory_bytes()) + " bytes in all";
+  if (!why_.ok()) {
+    text += " (" + why_.message() + ")";
+  }
+  return text;
+}
+
+}  // namespace paro

@@ -1,0 +1,111 @@
+#include "on_device/staging.hpp"
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "device/address.hpp"
+#include "optim/gradients.hpp"
+#include "os/clock.hpp"
+
+namespace paro {
+
+ho::Status DeviceWait::until_passed(const ho::device::Event& event) const {
+  const ho::Deadline deadline = ho::deadline_after(timeout);
+  for (;;) {
+    HORING_ASSIGN(const bool passed, event.passed());
+    if (passed) {
+      return {};
+    }
+    if (aborted) {
+      return {ho::StatusCode::kAborted, "the wait for the device was aborted"};
+    }
+    if (ho::passed(deadline)) {
+      return {ho::StatusCode::kTimeout,
+              "the device was not through with its stream after " +
+                  std::to_string(timeout.count()) +
+                  " ms; look for work on it that does not end (nvidia-smi, py-spy)"};
+    }
+    std::this_thread::yield();
+  }
+}
+
+ho::Result<Staging> Staging::create(std::shared_ptr<const ho::device::Device> device,
+                                    size_t slots,
+                                    size_t slot_bytes) {
+  HORING_ASSIGN(ho::device::PinnedMemory memory,
+                ho::device::PinnedMemory::create(*device, slots * slot_bytes));
+  std::vector<Slot> all;
+  for (size_t slot = 0; slot < slots; ++slot) {
+    HORING_ASSIGN(ho::device::Event copied, ho::device::Event::create(*device));
+    all.push_back({memory.bytes().subspan(slot * slot_bytes, slot_bytes), std::move(copied)});
+  }
+  return Staging(std::move(device), std::move(memory), std::move(all), slot_bytes);
+}
+
+ho::Status Staging::end_use(Slot& slot, const DeviceWait& wait) {
+  if (!slot.in_use) {
+    return {};
+  }
+  HORING_TRY(wait.until_passed(slot.copied));
+  slot.in_use = false;
+  if (slot.fetched == 0) {
+    return {};
+  }
+  const std::span<const std::byte> fetched = slot.bytes.first(slot.fetched);
+  device_->host_reads(fetched);
+  const Delivery& to = slot.delivery;
+  if (to.numbers != nullptr) {
+    const size_t count = fetched.size() / ho::size_bytes(to.dtype);
+    unscale(to.dtype, fetched.data(), to.factor, {to.numbers, count});
+  } else {
+    std::memcpy(to.bytes, fetched.data(), fetched.size());
+  }
+  return {};
+}
+
+ho::Status Staging::start_copy(
+    Slot& slot, ho::device::StreamHandle stream, const void* from, void* to, size_t bytes) {
+  slot.in_use = true;
+  next_ = (next_ + 1) % slots_.size();
+  HORING_TRY(
+      device_->check("cuMemcpyAsync",
+                     device_->driver().copy_async(
+                         ho::device::address_of(to), ho::device::address_of(from), bytes, stream)));
+  return slot.copied.record(stream);
+}
+
+ho::Result<std::span<std::byte>> Staging::begin_store(const DeviceWait& wait) {
+  Slot& slot = slots_[next_];
+  HORING_TRY(end_use(slot, wait));
+  device_->host_writes(slot.bytes);
+  return slot.bytes;
+}
+
+ho::Status Staging::store(ho::device::StreamHandle stream, size_t bytes, void* to) {
+  Slot& slot = slots_[next_];
+  slot.fetched = 0;
+  return start_copy(slot, stream, slot.bytes.data(), to, bytes);
+}
+
+ho::Status Staging::fetch(ho::device::StreamHandle stream,
+                          const DeviceWait& wait,
+                          const void* from,
+                          size_t bytes,
+                          const Delivery& delivery) {
+  Slot& slot = slots_[next_];
+  HORING_TRY(end_use(slot, wait));
+  slot.fetched = bytes;
+  slot.delivery = delivery;
+  return start_copy(slot, stream, from, slot.bytes.data(), bytes);
+}
+
+ho::Status Staging::deliver_all(const DeviceWait& wait) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    HORING_TRY(end_use(slots_[(next_ + i) % slots_.size()], wait));
+  }
+  return {};
+}
+
+}  // namespace paro

@@ -1,0 +1,60 @@
+// Memory for states on a device: what it holds, and what it says where there is none.
+#include "on_double.hpp"
+
+using namespace paro;
+using namespace ho;
+
+TEST_CASE("a state that finds no memory on the device is named with what there is") {
+  StatesOnDouble on({.memory_bytes = size_t{3} << 20U});
+  Ledger ledger(*on.memory);
+  const auto masters = ledger.allocate(Purpose::kOptimizer, size_t{1} << 20U);
+  REQUIRE(masters.ok());
+  const auto too_much = ledger.allocate(Purpose::kGathered, size_t{2} << 20U);
+  CHECK(too_much.status().code() == StatusCode::kOutOfMemory);
+  const std::string message = too_much.status().message();
+  INFO(message);
+  for (const char* words : {"2097152 bytes of gathered parameters",
+                            "on device 0",
+                            "3145728 bytes in all",
+                            "holds 1048576 bytes of states"}) {
+    CHECK(message.find(words) != std::string::npos);
+  }
+  // What there was is there, and what fits is found.
+  CHECK(ledger.allocate(Purpose::kScratch, 1000).ok());
+  CHECK(on.memory->state_bytes() == size_t{1} << 20U);
+  CHECK(on.memory->operations().finish().ok());
+}
+
+TEST_CASE("memory is zeroed, counted by place, and given back") {
+  cuda_double::reset({.mode = cuda_double::Mode::kLazy});
+  {
+    const auto device = open_device();
+    const auto stream = test::must_have(device::Stream::create(*device));
+    const auto memory = test::must_have(DeviceMemory::create(device, stream.handle(), {}));
+    Ledger ledger(*memory);
+    for (int round = 0; round < 2; ++round) {
+      const auto buffer = ledger.allocate(Purpose::kGradients, 1000);
+      REQUIRE(buffer.ok());
+      std::vector<std::byte> bytes;
+      memory->operations().fetch(buffer->get(), 1000, bytes);
+      CHECK(bytes == std::vector<std::byte>(1000));
+      memory->operations().store(std::vector<std::byte>(1000, std::byte{7}), buffer->get());
+      CHECK(memory->state_bytes() == 1000);
+    }
+    CHECK(memory->state_bytes() == 0);
+    CHECK(memory->scratch_bytes() > 0);
+    CHECK(memory->pinned_bytes() == size_t{4} << 20U);
+    const auto control = ControlPlace::make(*memory);
+    CHECK((control.ok() && memory->state_bytes() == sizeof(StepControl)));
+  }
+  CHECK(cuda_double::live().none());
+  CHECK(nothing_violated());
+}
+
+TEST_CASE("a stream that is captured is refused when operations are made for it") {
+  StatesOnDouble on;
+  cuda_double::begin_capture(on.stream.handle());
+  const auto refused = DeviceOperations::create(on.device, on.stream.handle());
+  CHECK(refused.status().code() == StatusCode::kUnsupported);
+  CHECK(cuda_double::end_capture(on.stream.handle()));
+}

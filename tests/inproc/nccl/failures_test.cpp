@@ -133,6 +133,7 @@ TEST_CASE("a communicator that cannot be ended in order is aborted and leaves no
     require_job({"1x2"}, [](ho_comm* job) {
       const OnNccl on(job, kSoonMs);
       const auto over = on.over(on.world(), "the world");
+      must(ho_barrier(on.world(), nullptr, nullptr));  // all have made theirs
     });
     CHECK(left_on_doubles() == "");
   }

@@ -98,7 +98,7 @@ ho::Status NcclRank::compare_ranks() {
   std::memcpy(words.data(), &own, sizeof own);
   HORING_ASSIGN(const std::vector<uint64_t> all, all_gather_values(world_, words, timeout_ms_));
   std::vector<NcclRankFacts> ranks(all.size() / kNcclFactWords);
-  std::memcpy(ranks.data(), all.data(), all.size() * sizeof(uint64_t));
+  std::memcpy(static_cast<void*>(ranks.data()), all.data(), all.size() * sizeof(uint64_t));
   return check_equal(ranks);
 }
 

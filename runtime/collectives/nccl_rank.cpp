@@ -34,7 +34,7 @@ uint64_t host_of_environment() {
 }
 
 // The handle is gone also where NCCL goes on with it.
-ResultCode given_back(ResultCode result) {
+ResultCode settled_result(ResultCode result) {
   return result == ho::nccl::kInProgress ? ho::nccl::kSuccess : result;
 }
 
@@ -211,7 +211,7 @@ void NcclRank::end(NcclCommunicator& comm) {
       ended = await(lock, comm, "ncclCommFinalize", nccl_.comm_finalize(comm.handle), deadline);
     }
     if (ended.ok() && comm.handle != nullptr) {
-      ended = said(comm, "ncclCommDestroy", given_back(nccl_.comm_destroy(comm.handle)));
+      ended = said(comm, "ncclCommDestroy", settled_result(nccl_.comm_destroy(comm.handle)));
     }
     if (!ended.ok()) {
       ho::log_warn("{}", ended.message());
@@ -226,7 +226,7 @@ void NcclRank::abort_handle(NcclCommunicator& comm) {
   if (comm.handle == nullptr) {
     return;
   }
-  const ResultCode result = given_back(nccl_.comm_abort(std::exchange(comm.handle, nullptr)));
+  const ResultCode result = settled_result(nccl_.comm_abort(std::exchange(comm.handle, nullptr)));
   if (result != ho::nccl::kSuccess) {
     ho::log_warn("{}", said(comm, "ncclCommAbort", result).message());
   }

@@ -16,6 +16,7 @@ ho_call_options call_options(const CollectiveOptions& from, bool fp32_sums) {
   options.algorithm = from.algorithm;
   options.timeout_ms = from.timeout_ms;
   options.fp32_sums = fp32_sums ? 1 : 0;
+  options.stream = from.stream;
   return options;
 }
 
@@ -66,6 +67,26 @@ ho::Status HoringCollectives::begin_all_reduce(
   return begun(status, request, pending);
 }
 
+ho::Status HoringCollectives::begin_broadcast(const CollectiveOptions& options,
+                                              ho::DType dtype,
+                                              void* all,
+                                              size_t count,
+                                              size_t root,
+                                              Pending& pending) {
+  const ho_call_options call = call_options(options, false);
+  ho_request* request = nullptr;
+  const ho_status status = ho_broadcast(comm_,
+                                        all,
+                                        all,
+                                        count,
+                                        c_dtype(dtype),
+                                        static_cast<int32_t>(root),
+                                        &call,
+                                        &pending.report,
+                                        &request);
+  return begun(status, request, pending);
+}
+
 bool HoringCollectives::over(Pending& pending) {
   int32_t done = 1;
   return ho_request_test(request_of(pending), &done) != HO_OK || done != 0;
@@ -79,6 +100,21 @@ ho::Result<bool> HoringCollectives::join(Pending& pending, uint64_t timeout_ms) 
   pending.request = nullptr;
   HORING_TRY(checked(status));
   return true;
+}
+
+ho::Result<bool> HoringCollectives::join_stream(Pending& pending,
+                                                void* stream,
+                                                uint64_t timeout_ms) {
+  const ho_status status = ho_request_join(request_of(pending), stream, timeout_ms);
+  if (status == HO_IN_PROGRESS) {
+    return false;
+  }
+  HORING_TRY(checked(status));
+  return true;
+}
+
+ho::Status HoringCollectives::status() {
+  return checked(ho_comm_status(comm_));
 }
 
 }  // namespace paro

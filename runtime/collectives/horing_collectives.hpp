@@ -28,8 +28,18 @@ class HoringCollectives final : public Collectives {
                                             void* all,
                                             size_t count,
                                             Pending& pending) override;
+  [[nodiscard]] ho::Status begin_broadcast(const CollectiveOptions& options,
+                                           ho::DType dtype,
+                                           void* all,
+                                           size_t count,
+                                           size_t root,
+                                           Pending& pending) override;
   [[nodiscard]] bool over(Pending& pending) override;
   [[nodiscard]] ho::Result<bool> join(Pending& pending, uint64_t timeout_ms) override;
+  [[nodiscard]] ho::Result<bool> join_stream(Pending& pending,
+                                             void* stream,
+                                             uint64_t timeout_ms) override;
+  [[nodiscard]] ho::Status status() override;
 
  private:
   ho_comm* comm_;

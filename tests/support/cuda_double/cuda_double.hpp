@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -61,6 +62,7 @@ struct Config {
   bool allow_pageable = false;  // asynchronous copies of pageable memory: as CUDA's, no violation
   bool ipc = true;              // memory can be shared with other processes
   bool peers = true;            // devices can reach each other's memory
+  bool one_model = false;       // devices have one name; else their numbers are in it
   bool print = false;           // violations, to stderr, as they come
   Rates rates{};                // of kTimed
   HostTimes host_times{};       // likewise
@@ -167,6 +169,44 @@ void host_writes(const void* memory, size_t bytes);
 [[nodiscard]] std::vector<std::byte> device_bytes(device::DeviceAddress address, size_t bytes);
 void set_device_bytes(device::DeviceAddress address, std::span<const std::byte> bytes);
 
+// --- Work of several devices at once ------------------------------------------------------------
+
+// Of a device address the place where its bytes are; of any other pointer itself.
+using Translate = std::function<void*(const void*)>;
+struct TouchedRange {
+  const void* begin = nullptr;
+  size_t bytes = 0;
+  bool writes = false;
+  // Of a launch that does several things at once: which of them. What one writes no other touches.
+  uint32_t item = 0;
+};
+
+// Of this thread's context; -1: it has none.
+[[nodiscard]] int current_device();
+// What streams of several devices do together, a part on each, as a library's collectives do. No
+// part begins before all are enqueued and every stream has come to its own. Until then each holds
+// its stream, and every part that its device was given later. Not in virtual time.
+struct JointState;
+class JointWork {
+ public:
+  // `body` runs once, when all parts have begun.
+  JointWork(size_t parts, std::function<void(const Translate& translate)> body);
+  // This thread's part. `circle` says so where it can never begin: what waits for what.
+  [[nodiscard]] device::DriverResult enqueue(device::StreamHandle stream,
+                                             std::string what,
+                                             std::vector<TouchedRange> ranges,
+                                             std::string& circle);
+  // The device's part does nothing any more, and holds nothing; what is left can never begin.
+  void give_up(int device);
+  // All parts are over.
+  [[nodiscard]] bool done() const;
+
+ private:
+  std::shared_ptr<JointState> state_;
+};
+// Parts on this device do not begin before it is let go.
+void hold_joint_work(int device, bool held);
+
 // --- Virtual time -------------------------------------------------------------------------------
 
 [[nodiscard]] int64_t now_ns();
@@ -183,15 +223,6 @@ int64_t take_host_ns(int device);
 
 // --- Kernels --------------------------------------------------------------------------------
 
-// Of a device address the place where its bytes are; of any other pointer itself.
-using Translate = std::function<void*(const void*)>;
-struct TouchedRange {
-  const void* begin = nullptr;
-  size_t bytes = 0;
-  bool writes = false;
-  // Of a launch that does several things at once: which of them. What one writes no other touches.
-  uint32_t item = 0;
-};
 using KernelBody = std::function<void(void** arguments, const Translate& translate)>;
 using KernelRanges = std::function<std::vector<TouchedRange>(void** arguments)>;
 // A kernel of the module that driver().kernels holds. `argument_bytes` are its parameters' sizes: a

@@ -67,6 +67,8 @@ void Machine::start(const Config& wanted) {
   modules.clear();
   functions.clear();
   last_on_channel_.clear();
+  last_part_.clear();
+  held_devices.clear();
   bus_in_use_.clear();
   under_way_.clear();
   queued_.clear();
@@ -75,6 +77,8 @@ void Machine::start(const Config& wanted) {
   for (const OperationPtr& operation : pending) {
     operation->after.clear();
     operation->channel_before.reset();
+    operation->part_before.reset();
+    operation->joint.reset();
   }
   pending.clear();
   regions.clear();
@@ -376,9 +380,23 @@ OperationPtr Machine::enqueue(Lock& lock,
     }
     last = operation;
   }
+  if (request.joint != nullptr) {
+    operation->joint = std::move(request.joint);
+    operation->joint->enqueued.push_back(operation);
+    OperationPtr& last = last_part_[operation->device];
+    if (last != nullptr && last->progress != Progress::kDone) {
+      operation->part_before = last;
+    }
+    last = operation;
+  }
   std::erase_if(operation->after,
                 [](const OperationPtr& each) { return each->progress == Progress::kDone; });
   pending.push_back(operation);
+  if (operation->joint != nullptr &&
+      std::ranges::any_of(operation->joint->enqueued,
+                          [](const OperationPtr& each) { return each->wanted; })) {
+    want(operation);
+  }
   if (config.mode == Mode::kTimed) {
     set_price(*operation, request.ranges);
     operation->not_before_ns = now_ns + host_ns[operation->device];
@@ -393,31 +411,66 @@ OperationPtr Machine::enqueue(Lock& lock,
     worker_ = std::thread([this] { work(false); });
     host_worker_ = std::thread([this] { work(true); });
   }
+  run_what_is_ready(lock);
+  return operation;
+}
+
+void Machine::run_what_is_ready(Lock& lock) {
   if (config.mode == Mode::kEager) {
     run_at_once(lock);
   }
   changed_.notify_all();
-  return operation;
 }
 
-bool Machine::is_ready(const Operation& operation) {
+bool Machine::is_next(const Operation& operation) const {
   const auto done = [](const OperationPtr& each) { return each->progress == Progress::kDone; };
+  const auto done_or_none = [&](const OperationPtr& each) { return each == nullptr || done(each); };
   return operation.progress == Progress::kPending && std::ranges::all_of(operation.after, done) &&
-         (operation.channel_before == nullptr || done(operation.channel_before));
+         done_or_none(operation.channel_before) && done_or_none(operation.part_before) &&
+         (operation.joint == nullptr || !held_devices.contains(operation.device));
+}
+
+bool Machine::is_ready(const Operation& operation) const {
+  if (operation.joint == nullptr) {
+    return is_next(operation);
+  }
+  const JointState& joint = *operation.joint;
+  return joint.enqueued.size() == joint.parts &&
+         std::ranges::all_of(joint.enqueued,
+                             [this](const OperationPtr& each) { return is_next(*each); });
 }
 
 void Machine::run(Lock& lock, const OperationPtr& operation) {
-  operation->progress = Progress::kRunning;
+  const std::shared_ptr<JointState> joint = operation->joint;
+  const std::vector<OperationPtr> together =
+      joint == nullptr ? std::vector{operation} : joint->enqueued;
+  for (const OperationPtr& each : together) {
+    each->progress = Progress::kRunning;
+  }
   ThreadState& state = thread();
   const Step* const before =
       std::exchange(state.in_work, operation->on_host ? &operation->step : state.in_work);
   lock.unlock();
-  if (operation->body) {
+  if (joint != nullptr) {
+    joint->body(alias_of);
+  } else if (operation->body) {
     operation->body();
   }
   operation->body = nullptr;
   lock.lock();
   state.in_work = before;
+  for (const OperationPtr& each : together) {
+    end(each);
+  }
+  changed_.notify_all();
+}
+
+void Machine::end(const OperationPtr& operation) {
+  if (operation->joint != nullptr) {
+    ++operation->joint->over;
+    std::erase(operation->joint->enqueued, operation);
+    operation->joint.reset();
+  }
   for (const auto& region : operation->regions) {
     if (region->exporter_freed()) {
       violation(*operation->step.what + " used memory that its exporter has freed");
@@ -426,15 +479,15 @@ void Machine::run(Lock& lock, const OperationPtr& operation) {
   operation->progress = Progress::kDone;
   operation->after.clear();
   operation->channel_before.reset();
+  operation->part_before.reset();
   operation->regions.clear();
   std::erase(pending, operation);
-  changed_.notify_all();
 }
 
 void Machine::run_at_once(Lock& lock) {
   for (;;) {
     const auto found = std::ranges::find_if(
-        pending, [](const OperationPtr& each) { return !each->on_host && is_ready(*each); });
+        pending, [this](const OperationPtr& each) { return !each->on_host && is_ready(*each); });
     if (found == pending.end()) {
       return;
     }
@@ -500,8 +553,13 @@ void Machine::want(const OperationPtr& operation) {
     }
     each->wanted = true;
     open.insert(open.end(), each->after.begin(), each->after.end());
-    if (each->channel_before != nullptr) {
-      open.push_back(each->channel_before);
+    for (const OperationPtr& before : {each->channel_before, each->part_before}) {
+      if (before != nullptr) {
+        open.push_back(before);
+      }
+    }
+    if (each->joint != nullptr) {
+      open.insert(open.end(), each->joint->enqueued.begin(), each->joint->enqueued.end());
     }
   }
   changed_.notify_all();

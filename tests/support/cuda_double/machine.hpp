@@ -32,6 +32,15 @@ struct ContextState {
   std::set<int> peers;  // devices whose memory kernels of this context may touch
 };
 
+struct Operation;
+
+struct JointState {
+  size_t parts = 0;
+  std::vector<std::shared_ptr<Operation>> enqueued;  // those that are not over
+  size_t over = 0;
+  std::function<void(const Translate& translate)> body;
+};
+
 enum class Progress : uint8_t { kPending, kRunning, kDone };
 
 struct Operation {
@@ -43,6 +52,8 @@ struct Operation {
   Progress progress = Progress::kPending;
   std::vector<std::shared_ptr<Operation>> after;
   std::shared_ptr<Operation> channel_before;     // no order for its caller, but it runs later
+  std::shared_ptr<JointState> joint;             // what it is a part of
+  std::shared_ptr<Operation> part_before;        // likewise, of the part before on its device
   std::vector<std::shared_ptr<Region>> regions;  // what it touches
   std::function<void()> body;                    // may be empty
   // kTimed
@@ -95,6 +106,7 @@ struct Request {
   std::vector<OperationPtr> also_after;
   bool on_host = false;
   bool is_kernel = false;
+  std::shared_ptr<JointState> joint;
   std::function<void()> body;
 };
 
@@ -143,6 +155,10 @@ class Machine {
                        device::DriverResult& result);
   void want(const OperationPtr& operation);
   void wait_for(Lock& lock, const OperationPtr& operation);
+  // Runs what is ready, where the mode does that in calls.
+  void run_what_is_ready(Lock& lock);
+  // What waits for what, where a part of joint work waits for itself; "": it does not.
+  [[nodiscard]] static std::string circle_of(const OperationPtr& part);
   // What is pending on the device is done on return.
   void drain(Lock& lock, int device);
   // kTimed: when the next work ends or can begin; and its end, or beginning, in order of time, then
@@ -201,6 +217,7 @@ class Machine {
   std::deque<OperationPtr> pending;
   int64_t now_ns = 0;              // kTimed
   std::map<int, int64_t> host_ns;  // kTimed: spent and not taken, by device
+  std::set<int> held_devices;      // hold_joint_work()
 
  private:
   void stop();
@@ -212,13 +229,17 @@ class Machine {
   void set_price(Operation& operation, const std::vector<TouchedRange>& ranges) const;
   // True: an event passed, or a host function ran.
   bool start_timed(Lock& lock, int device);
-  [[nodiscard]] static bool is_ready(const Operation& operation);
+  // Its stream has come to it; of joint work every part's has.
+  [[nodiscard]] bool is_ready(const Operation& operation) const;
+  [[nodiscard]] bool is_next(const Operation& operation) const;
+  void end(const OperationPtr& operation);
 
   std::uintptr_t handles_ = 0x10000;
   uint64_t components_ = 0;
   uint64_t operations_ = 0;
   uint64_t stream_ids_ = 0;
   std::map<int, OperationPtr> last_on_channel_;
+  std::map<int, OperationPtr> last_part_;                           // of joint work, by device
   std::map<std::pair<int64_t, uint64_t>, OperationPtr> under_way_;  // kTimed, by end and number
   std::set<std::pair<int64_t, int>> queued_;  // kTimed: when the host gives work to which device
   std::map<int, std::array<bool, 2>> bus_in_use_;  // kTimed, by device
@@ -231,5 +252,7 @@ class Machine {
 };
 
 [[nodiscard]] Machine& machine();
+// Where work finds the bytes of an address: a Translate.
+[[nodiscard]] void* alias_of(const void* pointer);
 
 }  // namespace ho::cuda_double

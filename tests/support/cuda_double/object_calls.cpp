@@ -92,7 +92,11 @@ DriverResult device_get(Ordinal* device, int ordinal) {
 
 DriverResult device_name(char* name, int bytes, Ordinal device) {
   Call call("device_name", kNeedsInit);
-  std::snprintf(name, static_cast<size_t>(bytes), "double %d", device);
+  if (call.machine().config.one_model) {
+    std::snprintf(name, static_cast<size_t>(bytes), "double");
+  } else {
+    std::snprintf(name, static_cast<size_t>(bytes), "double %d", device);
+  }
   return call.refused();
 }
 

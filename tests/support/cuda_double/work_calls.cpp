@@ -153,12 +153,6 @@ struct Arguments {
   std::vector<void*> pointers;
 };
 
-void* translate(const void* pointer) {
-  Machine& the_machine = machine();
-  const Machine::Lock lock(the_machine.mutex);
-  return side_of(the_machine, std::bit_cast<DeviceAddress>(pointer)).alias;
-}
-
 bool is_shape(unsigned x, unsigned y, unsigned z, unsigned most) {
   return x > 0 && y > 0 && z > 0 && y <= 65535 && z <= 65535 && (most == 0 || x * y * z <= most);
 }
@@ -184,7 +178,7 @@ DriverResult launch_kernel(Call& call,
   for (const TouchedRange& range : request.ranges) {
     call.machine().written_bytes[name] += range.writes ? range.bytes : 0;
   }
-  request.body = [copied, body = kernel.body] { body(copied->pointers.data(), translate); };
+  request.body = [copied, body = kernel.body] { body(copied->pointers.data(), alias_of); };
   DriverResult result = device::kSuccess;
   call.machine().enqueue(call.lock(), *stream, std::move(request), result);
   return result;
@@ -220,6 +214,12 @@ DriverResult launch(FunctionHandle function,
 }
 
 }  // namespace
+
+void* alias_of(const void* pointer) {
+  Machine& the_machine = machine();
+  const Machine::Lock lock(the_machine.mutex);
+  return side_of(the_machine, std::bit_cast<DeviceAddress>(pointer)).alias;
+}
 
 std::span<const std::byte> token_image() {
   return kToken;

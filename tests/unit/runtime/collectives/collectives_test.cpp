@@ -83,6 +83,30 @@ ho_status ho_all_reduce(ho_comm* /*comm*/,
   return begin({"all_reduce", send, recv, {count}, dtype, *options}, report, request);
 }
 
+ho_status ho_broadcast(ho_comm* /*comm*/,
+                       const void* send,
+                       void* recv,
+                       size_t count,
+                       ho_dtype dtype,
+                       int32_t root,
+                       const ho_call_options* options,
+                       ho_op_report* report,
+                       ho_request** request) {
+  CHECK(root == 1);
+  return begin({"broadcast", send, recv, {count}, dtype, *options}, report, request);
+}
+
+ho_status ho_request_join(ho_request* /*request*/, void* stream, uint64_t timeout_ms) {
+  requested.call = "join";
+  requested.options.stream = stream;
+  requested.options.timeout_ms = timeout_ms;
+  return answer;
+}
+
+ho_status ho_comm_status(ho_comm* /*comm*/) {
+  return answer;
+}
+
 ho_status ho_all_gather(ho_comm* /*comm*/,
                         const void* send,
                         void* recv,
@@ -147,6 +171,29 @@ TEST_CASE("each collective is libhoring's, with its options, and sums 16 bits in
     CHECK(requested.options.algorithm == HO_ALGORITHM_RING);
     CHECK(requested.options.timeout_ms == 500);
   }
+}
+
+TEST_CASE("a broadcast and a stream's order are libhoring's, and so is a communicator's status") {
+  HoringCollectives over(comm());
+  std::array<float, 4> all{};
+  answer = HO_OK;
+  Pending pending;
+  const CollectiveOptions options{HO_ALGORITHM_RING, 500, &all[3]};
+  REQUIRE(over.begin_broadcast(options, ho::DType::kInt8, all.data(), 4, 1, pending).ok());
+  CHECK((requested.call == "broadcast" && requested.from == all.data() &&
+         requested.to == all.data()));
+  CHECK(requested.options.stream == &all[3]);
+  const ho::Result<bool> joined = over.join_stream(pending, all.data(), 30);
+  CHECK((joined.ok() && *joined && pending.request != nullptr));
+  CHECK((requested.call == "join" && requested.options.stream == all.data() &&
+         requested.options.timeout_ms == 30));
+  answer = HO_IN_PROGRESS;
+  const ho::Result<bool> early = over.join_stream(pending, all.data(), 30);
+  CHECK((early.ok() && !*early));
+  answer = HO_OK;
+  CHECK(over.status().ok());
+  answer = HO_PEER_LOST;
+  CHECK(over.status().code() == ho::StatusCode::kPeerLost);
 }
 
 TEST_CASE("a collective is under way until it is joined") {

@@ -36,7 +36,21 @@ class EndsSo final : public Collectives {
                               Pending& pending) override {
     return begin(pending);
   }
+  ho::Status begin_broadcast(const CollectiveOptions& /*options*/,
+                             ho::DType /*dtype*/,
+                             void* /*all*/,
+                             size_t /*count*/,
+                             size_t /*root*/,
+                             Pending& pending) override {
+    return begin(pending);
+  }
   bool over(Pending& /*pending*/) override { return true; }
+  ho::Result<bool> join_stream(Pending& /*pending*/,
+                               void* /*stream*/,
+                               uint64_t /*timeout_ms*/) override {
+    return true;
+  }
+  ho::Status status() override { return {}; }
   ho::Result<bool> join(Pending& pending, uint64_t /*timeout_ms*/) override {
     pending.request = nullptr;
     HORING_TRY(end_);

@@ -1,0 +1,258 @@
+// The runtime's collectives by the installed NCCL: a rank of a job (`horing run`), several of them
+// on one GPU, each a host of its own to NCCL. Probes what docs/design/device.md believes about NCCL
+// (N1 to N5, N7, N9, N10, N12, N13), and compares every result with libhoring's over host memory.
+//
+// status: 0; 1 with a text where something is wrong; 77 where there is no GPU or no NCCL.
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/horing_collectives.hpp"
+#include "collectives/nccl_collectives.hpp"
+#include "must_have.hpp"
+#include "patterns.hpp"
+
+namespace ho::test {
+namespace {
+
+constexpr int kSkipped = 77;
+constexpr uint64_t kTimeoutMs = 30000;
+constexpr uint64_t kSoonMs = 2000;
+
+void must(ho_status status) {
+  if (status != HO_OK) {
+    throw std::runtime_error(ho_last_error_message());
+  }
+}
+
+void expect(bool holds, const std::string& what) {
+  if (!holds) {
+    throw std::runtime_error(what);
+  }
+}
+
+struct DestroyComm {
+  void operator()(ho_comm* comm) const { ho_comm_destroy(comm); }
+};
+using HeldComm = std::unique_ptr<ho_comm, DestroyComm>;
+
+HeldComm split(ho_comm* comm, int32_t color) {
+  ho_comm* part = nullptr;
+  must(ho_comm_split(comm, color, ho_comm_rank(comm), &part));
+  return HeldComm(part);
+}
+
+// What a rank has on the GPU.
+struct Bench {
+  std::shared_ptr<device::Device> device;
+  std::unique_ptr<device::Stream> stream;
+  HeldComm parent;
+  HeldComm world;
+  HeldComm group;
+  std::shared_ptr<paro::NcclRank> rank;
+
+  [[nodiscard]] paro::CollectiveOptions options(uint64_t timeout_ms) const {
+    paro::CollectiveOptions options;
+    options.timeout_ms = timeout_ms;
+    options.stream = stream->handle();
+    return options;
+  }
+  void finish() const {
+    must_be_ok(device->check("cuStreamSynchronize",
+                             device->driver().stream_synchronize(stream->handle())));
+  }
+};
+
+// Device memory with a copy on the host.
+class Bytes {
+ public:
+  Bytes(const Bench& bench, size_t size)
+      : bench_(bench),
+        device_(must_have(device::DeviceMemory::create(*bench.device, size))),
+        host_(must_have(device::PinnedMemory::create(*bench.device, size))) {}
+  void write(const std::vector<std::byte>& bytes) const {
+    std::memcpy(host_.bytes().data(), bytes.data(), bytes.size());
+    must_be_ok(bench_.stream->copy(device_.pointer(), host_.bytes().data(), bytes.size()));
+  }
+  [[nodiscard]] std::vector<std::byte> read() const {
+    must_be_ok(bench_.stream->copy(host_.bytes().data(), device_.pointer(), device_.size()));
+    bench_.finish();
+    return {host_.bytes().begin(), host_.bytes().end()};
+  }
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(device_.pointer()); }
+
+ private:
+  const Bench& bench_;
+  device::DeviceMemory device_;
+  device::PinnedMemory host_;
+};
+
+enum class What { kGather, kScatter, kReduce, kBroadcast };
+
+void carry_out(paro::Collectives& over,
+               What what,
+               const paro::CollectiveOptions& options,
+               DType dtype,
+               std::byte* all,
+               std::byte* mine,
+               std::span<const size_t> counts) {
+  paro::Pending pending;
+  const size_t count = counts[0] * counts.size();
+  switch (what) {
+    case What::kGather:
+      must_be_ok(over.begin_all_gather(options, dtype, mine, all, counts, pending));
+      break;
+    case What::kScatter:
+      must_be_ok(over.begin_reduce_scatter(options, dtype, all, mine, counts, pending));
+      break;
+    case What::kReduce:
+      must_be_ok(over.begin_all_reduce(options, dtype, all, count, pending));
+      break;
+    case What::kBroadcast:
+      must_be_ok(over.begin_broadcast(options, dtype, all, count, counts.size() - 1, pending));
+      break;
+  }
+  expect(must_have(over.join(pending, 0)), "not over at its deadline");
+}
+
+size_t compare(
+    const Bench& bench, ho_comm* set, paro::Collectives& over, DType dtype, size_t part) {
+  const auto ranks = static_cast<size_t>(ho_comm_world_size(set));
+  const auto rank = static_cast<uint32_t>(ho_comm_rank(set));
+  const size_t element = size_bytes(dtype);
+  const std::vector<size_t> counts(ranks, part);
+  const size_t mine = rank * part * element;
+  paro::HoringCollectives on_host(set);
+  size_t checks = 0;
+  for (const What what : {What::kGather, What::kScatter, What::kReduce, What::kBroadcast}) {
+    std::vector<std::byte> expected(ranks * part * element);
+    for (size_t i = 0; i < ranks * part; ++i) {
+      store(dtype, &expected[i * element], pattern(ReduceOp::kSum, rank, i));
+    }
+    const Bytes bytes(bench, expected.size());
+    bytes.write(expected);
+    carry_out(on_host, what, {}, dtype, expected.data(), &expected[mine], counts);
+    carry_out(
+        over, what, bench.options(kTimeoutMs), dtype, bytes.data(), bytes.data() + mine, counts);
+    const std::vector<std::byte> is = bytes.read();
+    const bool own = what == What::kScatter;  // the rest is undefined
+    expect(
+        std::memcmp(
+            &is[own ? mine : 0], &expected[own ? mine : 0], own ? part * element : is.size()) == 0,
+        "collective " + std::to_string(static_cast<int>(what)) + " of " + std::to_string(part) +
+            " " + std::string(to_string(dtype)) + " differs from libhoring's");
+    ++checks;
+  }
+  return checks;
+}
+
+// N5, N7, N8: a collective that one rank never begins holds its stream until its deadline; then all
+// ranks have one cause, and their streams go on.
+void probe_absent_rank(const Bench& bench) {
+  const auto over = must_have(bench.rank->over(bench.world.get(), "sums"));
+  const Bytes bytes(bench, 4096);
+  paro::Pending pending;
+  if (ho_comm_rank(bench.world.get()) != 0) {
+    must_be_ok(over->begin_all_reduce(
+        bench.options(kSoonMs), DType::kFloat32, bytes.data(), 1024, pending));
+    std::this_thread::sleep_for(std::chrono::milliseconds(kSoonMs / 4));
+    expect(!over->over(pending), "N5: a collective ended that a rank has not begun");
+    expect(!over->join(pending, 0).ok(), "N7: it ended well after its deadline");
+  } else {
+    while (over->status().ok()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  bench.finish();  // N7
+  const std::string cause = over->status().message();
+  expect(cause.find("has not ended within") != std::string::npos, "the cause is: " + cause);
+  std::printf("N5 N7: %s\n", cause.c_str());
+}
+
+Bench make_bench(ho_comm* job, const device::Driver& driver, const nccl::Nccl& nccl) {
+  Bench bench;
+  bench.device = must_have(device::Device::open(driver, 0));
+  bench.stream = std::make_unique<device::Stream>(must_have(device::Stream::create(*bench.device)));
+  bench.parent = split(job, 0);
+  bench.world = split(bench.parent.get(), 0);
+  bench.group = split(bench.parent.get(), ho_comm_group_of(job, ho_comm_rank(job)));
+  bench.rank = must_have(
+      paro::NcclRank::make(nccl, bench.device, bench.parent.get(), bench.world.get(), kTimeoutMs));
+  return bench;
+}
+
+void run(ho_comm* job, const device::Driver& driver, const nccl::Nccl& nccl) {
+  const Bench bench = make_bench(job, driver, nccl);
+  const auto current = must_have(device::CurrentContext::enter(*bench.device));
+  size_t checks = 0;
+  for (ho_comm* const set : {bench.world.get(), bench.group.get()}) {
+    // N1 to N4, N9, N10.
+    const auto over = must_have(bench.rank->over(set, "a set"));
+    for (const DType dtype :
+         {DType::kInt32, DType::kFloat16, DType::kBfloat16, DType::kFloat32, DType::kFloat64}) {
+      for (const size_t part : {1U, 1000U, 65537U}) {
+        checks += compare(bench, set, *over, dtype, part);
+      }
+    }
+  }
+  int version = 0;
+  static_cast<void>(nccl.get_version(&version));
+  std::printf("rank %d: NCCL %s: %zu collectives give what libhoring's give\n",
+              ho_comm_rank(job),
+              nccl::version_text(version).c_str(),
+              checks);
+  if (ho_comm_world_size(job) > 1) {
+    probe_absent_rank(bench);
+  }
+}
+
+void set_for_one_gpu(int rank) {
+  ::setenv("NCCL_HOSTID", ("horing-rank-" + std::to_string(rank)).c_str(), 1);
+  for (const auto& [name, value] : {std::pair("NCCL_SOCKET_IFNAME", "lo"),
+                                    {"NCCL_IB_DISABLE", "1"},
+                                    {"NCCL_MNNVL_ENABLE", "0"},
+                                    {"NCCL_NVLS_ENABLE", "0"},
+                                    {"NCCL_MAX_CTAS", "2"}}) {
+    ::setenv(name, value, 0);
+  }
+}
+
+int run_rank() {
+  ho_comm* created = nullptr;
+  must(ho_comm_create(nullptr, &created));
+  const HeldComm job(created);
+  set_for_one_gpu(ho_comm_rank(job.get()));
+  const auto driver = device::driver();
+  const auto devices = driver.ok() ? device::device_count(**driver) : Result<int>(driver.status());
+  if (!devices.ok() || *devices == 0) {
+    std::printf("no GPU here: %s\n", devices.status().message().c_str());
+    return kSkipped;
+  }
+  const auto nccl = nccl::installed();
+  if (!nccl.ok()) {
+    std::printf("%s\n", nccl.status().message().c_str());
+    return kSkipped;
+  }
+  run(job.get(), **driver, **nccl);
+  return 0;
+}
+
+}  // namespace
+}  // namespace ho::test
+
+int main() {
+  try {
+    return ho::test::run_rank();
+  } catch (const std::exception& error) {
+    std::printf("FAILED: %s\n", error.what());
+    return 1;
+  }
+}

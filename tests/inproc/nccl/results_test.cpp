@@ -1,0 +1,183 @@
+// What NCCL's collectives do with data, against libhoring's over host memory.
+#include <array>
+#include <cstring>
+
+#include "catch.hpp"
+#include "collectives/horing_collectives.hpp"
+#include "on_nccl.hpp"
+#include "patterns.hpp"
+
+using namespace ho;
+using namespace ho::test;
+
+namespace {
+
+constexpr size_t kPart = 37;  // elements of each rank
+
+// A rank's parts of all ranks, with numbers of its own.
+std::vector<std::byte> own_values(ho_comm* set, DType dtype) {
+  const size_t element = size_bytes(dtype);
+  std::vector<std::byte> bytes(kPart * element * static_cast<size_t>(ho_comm_world_size(set)));
+  for (size_t i = 0; i < bytes.size() / element; ++i) {
+    store(dtype,
+          &bytes[i * element],
+          pattern(ReduceOp::kSum, static_cast<uint32_t>(ho_comm_rank(set)), i));
+  }
+  return bytes;
+}
+
+enum class What { kGather, kScatter, kReduce, kBroadcast };
+
+void carry_out(paro::Collectives& over,
+               What what,
+               const paro::CollectiveOptions& options,
+               DType dtype,
+               std::byte* all,
+               std::byte* mine,
+               std::span<const size_t> counts) {
+  paro::Pending pending;
+  const size_t count = kPart * counts.size();
+  switch (what) {
+    case What::kGather:
+      must_be_ok(over.begin_all_gather(options, dtype, mine, all, counts, pending));
+      break;
+    case What::kScatter:
+      must_be_ok(over.begin_reduce_scatter(options, dtype, all, mine, counts, pending));
+      break;
+    case What::kReduce:
+      must_be_ok(over.begin_all_reduce(options, dtype, all, count, pending));
+      break;
+    case What::kBroadcast:
+      must_be_ok(over.begin_broadcast(options, dtype, all, count, counts.size() - 1, pending));
+      break;
+  }
+  must_join(over, pending);
+}
+
+void compare(const OnNccl& on, ho_comm* set, paro::Collectives& over, What what, DType dtype) {
+  paro::HoringCollectives on_host(set);
+  std::vector<std::byte> expected = own_values(set, dtype);
+  const std::vector<size_t> counts(static_cast<size_t>(ho_comm_world_size(set)), kPart);
+  const device::DeviceMemory memory = on.memory(expected.size());
+  cuda_double::set_device_bytes(memory.address(), expected);
+  const size_t mine = static_cast<size_t>(ho_comm_rank(set)) * kPart * size_bytes(dtype);
+  carry_out(on_host, what, {}, dtype, expected.data(), &expected[mine], counts);
+  auto* const all = static_cast<std::byte*>(memory.pointer());
+  carry_out(over, what, on.options(), dtype, all, all + mine, counts);
+  // After a reduce-scatter the rest is undefined.
+  const bool part = what == What::kScatter;
+  const size_t begin = part ? mine : 0;
+  const size_t bytes = part ? kPart * size_bytes(dtype) : expected.size();
+  const auto is = cuda_double::device_bytes(memory.address() + begin, bytes);
+  if (std::memcmp(is.data(), &expected[begin], bytes) != 0) {
+    throw std::runtime_error("collective " + std::to_string(static_cast<int>(what)) + " of " +
+                             std::string(to_string(dtype)) + " differs from libhoring's");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's collectives give what libhoring's give at each scope in every mode") {
+  using cuda_double::Mode;
+  for (const Mode mode : {Mode::kEager, Mode::kRandom, Mode::kLazy}) {
+    for (const int polls : {0, 3}) {
+      INFO("mode " << static_cast<int>(mode) << ", in progress for " << polls << " polls");
+      reset_doubles(mode, {.polls_to_make = polls, .polls_to_launch = polls});
+      require_job({"2x2"}, [&](ho_comm* job) {
+        const OnNccl on(job);
+        for (const bool in_group : {false, true}) {
+          ho_comm* const set = in_group ? on.group() : on.world();
+          const auto over = on.over(set, in_group ? "the group" : "the world");
+          for (const DType dtype : {DType::kInt32,
+                                    DType::kUint8,
+                                    DType::kFloat16,
+                                    DType::kBfloat16,
+                                    DType::kFloat32,
+                                    DType::kFloat64}) {
+            for (const What what :
+                 {What::kGather, What::kScatter, What::kReduce, What::kBroadcast}) {
+              compare(on, set, *over, what, dtype);
+            }
+          }
+          for (const DType dtype : {DType::kFloat8E4m3, DType::kInt16}) {  // as bytes
+            compare(on, set, *over, What::kGather, dtype);
+            compare(on, set, *over, What::kBroadcast, dtype);
+          }
+        }
+      });
+      CHECK(left_on_doubles() == "");
+    }
+  }
+}
+
+TEST_CASE("collectives follow each other on a stream without the host between them") {
+  reset_doubles(cuda_double::Mode::kRandom);
+  require_job({"1x3"}, [&](ho_comm* job) {
+    const OnNccl on(job);
+    const auto over = on.over(on.world(), "the world");
+    const DeviceFloats values(on, 100, 1.0F);
+    std::array<paro::Pending, 5> pending;
+    for (paro::Pending& each : pending) {
+      must_be_ok(over->begin_all_reduce(on.options(), DType::kFloat32, values.data(), 100, each));
+    }
+    for (paro::Pending& each : pending) {
+      must_join(*over, each);
+    }
+    if (values.first() != 243.0F) {
+      throw std::runtime_error("five sums of three are " + std::to_string(values.first()));
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a stream that is joined to a collective uses its result, and the host has not waited") {
+  reset_doubles(cuda_double::Mode::kLazy);
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job);
+    const auto over = on.over(on.world(), "the world");
+    const DeviceFloats values(on, 8, 2.0F);
+    const DeviceFloats copy(on, 8);
+    const auto current = must_have(device::CurrentContext::enter(on.device()));
+    const device::Stream other = must_have(device::Stream::create(on.device()));
+    paro::Pending pending;
+    must_be_ok(over->begin_all_reduce(on.options(), DType::kFloat32, values.data(), 8, pending));
+    if (!must_have(over->join_stream(pending, other.handle(), 0))) {
+      throw std::runtime_error("not joined");
+    }
+    must_be_ok(other.copy(copy.data(), values.data(), 8 * sizeof(float)));
+    must_join(*over, pending);
+    must_be_ok(on.device().check("", on.device().driver().stream_synchronize(other.handle())));
+    if (copy.first() != 4.0F) {
+      throw std::runtime_error("the other stream read " + std::to_string(copy.first()));
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a step's collectives make no events and wait for no device after the first step") {
+  reset_doubles();
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job);
+    const auto over = on.over(on.world(), "the world");
+    const DeviceFloats values(on, 64, 0.0F);
+    uint64_t before = 0;
+    for (int step = 0; step < 20; ++step) {
+      std::array<paro::Pending, 3> pending;
+      for (paro::Pending& each : pending) {
+        must_be_ok(over->begin_all_reduce(on.options(), DType::kFloat32, values.data(), 64, each));
+      }
+      for (paro::Pending& each : pending) {
+        must_join(*over, each);
+      }
+      must(ho_barrier(on.world(), nullptr, nullptr));
+      const uint64_t now = cuda_double::calls("event_create") + cuda_double::synchronizing_calls();
+      must(ho_barrier(on.world(), nullptr, nullptr));
+      if (step > 0 && now != before) {
+        throw std::runtime_error("step " + std::to_string(step) + " made " +
+                                 std::to_string(now - before) + " events or waits");
+      }
+      before = now;
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}

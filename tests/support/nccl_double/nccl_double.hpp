@@ -1,0 +1,55 @@
+// An NCCL without a GPU, for tests: a table of calls (nccl/nccl.hpp) whose collectives run on the
+// streams of the double of the driver (cuda_double), as docs/design/device.md says that NCCL's do.
+// It checks its callers: what is wrong becomes a violation here, and the collective never begins.
+//
+// The ranks of its communicators are threads of one process, each with a device of its own: what
+// several processes do is tests/device's. A collective's results are computed when every rank's
+// stream has come to it, sums in the order of ranks and in the type of the data.
+//
+// There is one per process, since NCCL's calls know no object. All of it may be called by any
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nccl/nccl.hpp"
+
+namespace ho::nccl_double {
+
+struct Config {
+  int version = 22809;
+  // How often a communicator that is made, or a collective that is started, is in progress before
+  // it is ready, or on its stream.
+  int polls_to_make = 0;
+  int polls_to_launch = 0;
+  // After a rank's abort the others' communicators report a remote error.
+  bool aborts_reach_peers = true;
+};
+
+// Always the same table. Before the first reset() it works as a default Config says.
+[[nodiscard]] const nccl::Nccl& nccl();
+// Forgets everything, cuda_double::reset() included.
+void reset(const Config& config = {});
+
+// In order. Each names the rank, the communicator's number and its collective.
+[[nodiscard]] std::vector<std::string> violations();
+std::vector<std::string> take_violations();
+// By NCCL's names: "ncclAllReduce". Since reset().
+[[nodiscard]] uint64_t calls(std::string_view name);
+// Communicators that are neither destroyed nor aborted.
+[[nodiscard]] size_t live_communicators();
+
+// The k-th of these calls from now on (1: the next) returns the result.
+void fail_call(std::string_view name, uint64_t k, nccl::ResultCode result);
+// What the device's communicators report from now on.
+void report_async_error(int device, nccl::ResultCode result);
+// This thread's calls are of that version.
+void use_version(int version);
+// The device's collectives do not begin before they are let go.
+void hold(int device);
+void let_go(int device);
+
+}  // namespace ho::nccl_double

@@ -50,7 +50,8 @@ Norm Updater::norm(const Shards& shards, double factor, NotFiniteRecord& not_fin
       }
       const uint64_t count = std::min(range.end, elements) - range.begin;
       const void* const sums = shards.units[u].sums.at(range.begin);
-      const NotFiniteMet found = shards.ledger.operations().norm(dtype, sums, count, factor, norm);
+      const NotFiniteFound found =
+          shards.ledger.operations().norm(dtype, sums, count, factor, norm);
       if (found.first) {
         not_finite.note_sum(u, range.begin + *found.first, found.nan);
       }

@@ -18,7 +18,7 @@ const std::byte* element_at(ho::DType dtype, const void* values, uint64_t elemen
   return static_cast<const std::byte*>(values) + element * ho::size_bytes(dtype);
 }
 
-void note_not_finite(std::span<const float> block, uint64_t begin, NotFiniteMet& found) {
+void note_not_finite(std::span<const float> block, uint64_t begin, NotFiniteFound& found) {
   const auto finite = [](float value) { return std::isfinite(value); };
   const auto first = std::find_if_not(block.begin(), block.end(), finite);
   if (!found.first) {
@@ -55,10 +55,10 @@ void HostOperations::round_in_place(ho::DType dtype, void* address, uint64_t cou
   paro::round_in_place(dtype, address, count);
 }
 
-NotFiniteMet HostOperations::norm(
+NotFiniteFound HostOperations::norm(
     ho::DType dtype, const void* values, uint64_t count, double factor, Norm& norm) const {
   Block block;  // NOLINT(cppcoreguidelines-pro-type-member-init): each part is written first
-  NotFiniteMet found;
+  NotFiniteFound found;
   for (uint64_t begin = 0; begin < count; begin += kBlockElements) {
     const std::span<float> part(block.data(), std::min(kBlockElements, count - begin));
     unscale(dtype, element_at(dtype, values, begin), factor, part);

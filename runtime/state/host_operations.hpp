@@ -16,11 +16,11 @@ class HostOperations final : public Operations {
            uint64_t count) const override;
   void round(ho::DType dtype, const float* from, void* to, uint64_t count) const override;
   void round_in_place(ho::DType dtype, void* address, uint64_t count) const override;
-  [[nodiscard]] NotFiniteMet norm(ho::DType dtype,
-                                  const void* values,
-                                  uint64_t count,
-                                  double factor,
-                                  Norm& norm) const override;
+  [[nodiscard]] NotFiniteFound norm(ho::DType dtype,
+                                    const void* values,
+                                    uint64_t count,
+                                    double factor,
+                                    Norm& norm) const override;
   [[nodiscard]] std::optional<NotFinite> first_not_finite(ho::DType dtype,
                                                           const void* values,
                                                           uint64_t count) const override;

@@ -35,7 +35,7 @@ struct UpdatedElements {
 };
 
 // What norm() met that is not finite.
-struct NotFiniteMet {
+struct NotFiniteFound {
   std::optional<uint64_t> first;  // element of the range
   bool nan = false;               // any is
 };
@@ -57,7 +57,7 @@ class Operations {
   // The same in place: results lie one after the other from the address on.
   virtual void round_in_place(ho::DType dtype, void* address, uint64_t count) const = 0;
   // Adds the norm of values[i] * factor to `norm`. What is not finite is counted, and stays out.
-  [[nodiscard]] virtual NotFiniteMet norm(
+  [[nodiscard]] virtual NotFiniteFound norm(
       ho::DType dtype, const void* values, uint64_t count, double factor, Norm& norm) const = 0;
   // The first that is not finite.
   [[nodiscard]] virtual std::optional<NotFinite> first_not_finite(ho::DType dtype,

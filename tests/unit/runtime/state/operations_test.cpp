@@ -70,7 +70,7 @@ TEST_CASE("a norm goes on from the one before, counts and finds what is not fini
 
   values[9000] = std::numeric_limits<float>::quiet_NaN();
   values[5001] = std::numeric_limits<float>::infinity();
-  const NotFiniteMet found = operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, norm);
+  const NotFiniteFound found = operations.norm(ho::DType::kFloat32, values.data(), kCount, 1, norm);
   CHECK((found.first == 5001U && found.nan));
   CHECK(norm.not_finite == 2);
   CHECK(norm.squared > 1.9 * squares);

@@ -29,12 +29,12 @@ struct PublishedRow {
 
 // What a table is there for: constants are fitted on it, it was held out from that, or it lacks
 // what a score would need.
-enum class TableUse : uint8_t { kFit, kHeldOut, kShown };
+enum class TableUse : uint8_t { kFit, kHeldOut, kListed };
 [[nodiscard]] std::string_view to_string(TableUse use);
 
 struct PublishedTable {
   std::string name;
-  TableUse use = TableUse::kShown;
+  TableUse use = TableUse::kListed;
   std::string source;
   std::string published;  // 2023-11
   std::string read;       // when the source was read

@@ -1,4 +1,4 @@
-// The connection cap: idle links close by agreement, whatever crosses the request.
+// The connection cap: idle links close once both ends have said so, whatever crosses the request.
 #include <atomic>
 #include <thread>
 

@@ -95,6 +95,7 @@ KEPT = {
     ("src/reduce/reduce.cpp", "Lanes"), ("src/reduce/reduce.cpp", "MaxLanes"),  # Highway's
     ("runtime/optim/optimizer.cpp", "Lanes"), ("runtime/optim/optimizer.cpp", "MaxLanes"),
     ("python/horing/buffers.py", "type_lanes"),  # DLPack's
+    ("python/paro/torch/optimizer.py", "place_of"), ("tests/torch_paro/methods_test.py", "place_of"),  # an earlier name
     ("python/horing/torch/unsupported.py", "supports_window"),  # torch's
     ("tools/bench/measure/picture.py", "get_window_extent"),  # matplotlib's
     ("plugin/core/builtin/builtin_net.cpp", "kTcpStreams"),  # HORING_TCP_STREAMS

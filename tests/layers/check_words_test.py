@@ -44,13 +44,13 @@ class CheckWords(unittest.TestCase):
             self.assertEqual(found("a.md", page), [("2", "was_told"), ("5", "told"), ("7", "told")])
 
     def test_a_word_whose_one_meaning_a_page_cannot_have_is_refused_in_its_prose(self):
-        for file, line, word in (("docs/guide/a.md", "It sends on both lanes.", "lanes"),
+        for file, line, word in (("docs/guide/gpu.md", "It sends on both lanes.", "lanes"),
                                  ("README.md", "Over several TCP streams.", "TCP streams"),
                                  ("docs/reference/torch.md", "A text window has 17 bytes.", "text window"),
-                                 ("docs/guide/a.md", "All ranks set it alike.", "alike"),
-                                 ("docs/guide/a.md", "The peer announced rooms.", "rooms"),
-                                 ("docs/guide/a.md", "A rank that departed.", "departed"),
-                                 ("docs/guide/a.md", "A receive without places.", "without places")):
+                                 ("docs/guide/gpu.md", "All ranks set it alike.", "alike"),
+                                 ("docs/guide/gpu.md", "The peer announced rooms.", "rooms"),
+                                 ("docs/guide/gpu.md", "A rank that departed.", "departed"),
+                                 ("docs/guide/gpu.md", "A receive without places.", "without places")):
             self.assertEqual(found(file, line), [("1", word)])
         for file, line in (("docs/design/ho-ring.md", "The inter lane is the network."),
                            ("docs/guide/gpu.md", "It waits for your stream, and the windows of CollNet have room."),
@@ -94,7 +94,7 @@ class CheckWords(unittest.TestCase):
                 ("src/comm/a.cpp", "placement"), ("src/comm/a.cpp", "place_ranks"), ("src/comm/a.cpp", "parameters"),
                 ("src/exec/a.cpp", "StreamHandle"), ("src/comm/a.cpp", "stream"), ("src/os/a.cpp", "SOCK_STREAM"),
                 ("src/os/a.cpp", "ifstream"), ("src/a.cpp", "kInPlace"), ("src/a.cpp", "emplace_back"),
-                ("src/bootstrap/a.cpp", "wire"), ("src/device/a.cpp", "NoDevice"), ("docs/guide/a.md", "the `in_place` form"),
+                ("src/bootstrap/a.cpp", "wire"), ("src/device/a.cpp", "NoDevice"), ("docs/guide/gpu.md", "the `in_place` form"),
                 ("python/horing/a.py", "test_ranks_meet_in_one_place")):
             self.assertEqual(found(file, f"{name} = 1"), [], name)
 

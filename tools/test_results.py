@@ -11,9 +11,9 @@ import sys
 
 GOOD = {"OK", "EXPECTEDFAIL"}
 NEITHER = {"SKIP", "IGNORED"}
-LOG_LINES_SHOWN = 15
-REPORT_LINES_SHOWN = 60
-SLOWEST_SHOWN = 6
+LOG_LINES_LISTED = 15
+REPORT_LINES_LISTED = 60
+SLOWEST_LISTED = 6
 
 
 def last_lines(text: str, count: int) -> list[str]:
@@ -29,11 +29,11 @@ failures = [test for test in tests if test["result"] not in GOOD | NEITHER]
 if what == "--failures":
     for test in failures:
         print(f"failed: {test['name']} ({test['result']}, status {test['returncode']})")
-        print(*last_lines(test.get("stderr", ""), LOG_LINES_SHOWN), sep="\n")
-        print(*last_lines(test.get("stdout", ""), REPORT_LINES_SHOWN), sep="\n")
+        print(*last_lines(test.get("stderr", ""), LOG_LINES_LISTED), sep="\n")
+        print(*last_lines(test.get("stdout", ""), REPORT_LINES_LISTED), sep="\n")
     print(f"failed: {', '.join(test['name'] for test in failures)}")
 elif what == "--slowest":
-    slowest = sorted(tests, key=lambda test: test["duration"], reverse=True)[:SLOWEST_SHOWN]
+    slowest = sorted(tests, key=lambda test: test["duration"], reverse=True)[:SLOWEST_LISTED]
     print(", ".join(f"{re.split('[: ]', test['name'])[-1]} {test['duration']:.0f} s" for test in slowest))
 else:
     print(sum(test["result"] in GOOD for test in tests), len(failures))

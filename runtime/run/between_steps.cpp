@@ -94,7 +94,7 @@ ho::Status BetweenSteps::check_drift() {
              ? ho::Status()
              : shards_.break_on_all(
                    after + " copies of the same state differ: " + *difference +
-                   "; load a checkpoint, and look for a computation that ranks did not do alike");
+                   "; load a checkpoint, and look for a computation that ranks did differently");
 }
 
 ho::Result<Snapshot> BetweenSteps::snapshot_without_units() const {

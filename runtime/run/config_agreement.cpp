@@ -1,5 +1,5 @@
-// What ranks must be set up alike in: first the settings, as many on all ranks; then, since they
-// are as long now, the lists.
+// What must be set up the same on all ranks: first the settings, as many on all ranks; then, since
+// they are as long now, the lists.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -201,7 +201,7 @@ ho::Status agree_on(ho_comm* comm, size_t count, const EntryAt& entry, uint64_t 
   HORING_ASSIGN(const auto texts, all_gather_text(comm, mine.value, timeout_ms));
   return {ho::StatusCode::kMismatch,
           "ranks 0 and " + std::to_string(different->rank) + " differ in: " + mine.name + ": " +
-              both(texts[0], texts[different->rank]) + "; every rank must be set up alike"};
+              both(texts[0], texts[different->rank]) + "; set it the same on every rank"};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What ranks must give and take alike, although each looks at its own part only: initial values,
+// What all ranks must give and take, although each looks at its own part only: initial values,
 // and which unit is read.
 //
 // Owner: StepRunner, on its thread.

@@ -1,6 +1,7 @@
-// What the ranks decide alike at the end of a step: whether they end it by the same call, with the
-// same learning rate and the same initial values, and whether it is taken or left out. One small
-// sum over all ranks says all of it; only where it says that something differs do they ask more.
+// What the ranks decide together at the end of a step: whether they end it by the same call, with
+// the same learning rate and the same initial values, and whether it is taken or left out. One
+// small sum over all ranks says all of it; only where it says that something differs do they ask
+// more.
 //
 // Owner: StepRunner, on its thread; the shards outlive it.
 #pragma once

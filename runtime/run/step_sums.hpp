@@ -1,4 +1,4 @@
-// What the ranks sum up before each step, so that all decide it alike.
+// What the ranks sum up before each step, so that all decide the same.
 #pragma once
 
 #include <array>

@@ -64,8 +64,7 @@ struct PartToCome {
   uint64_t most = 0;
   std::map<Algorithm, std::shared_ptr<const Schedule>> schedules;
 
-  // kUnsupported: that algorithm cannot move as much. All ranks have the same rows, so they say so
-  // alike.
+  // kUnsupported: that algorithm cannot move as much. All ranks have the same rows, so all say so.
   [[nodiscard]] Result<NextPart> data_part() const;
 };
 

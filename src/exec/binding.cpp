@@ -84,7 +84,7 @@ void Binding::bind_chunks(const Plan& plan, const Call& call) {
     chunk_count_.push_back(end - begin);
     largest_chunk_ = std::max(largest_chunk_, end - begin);
   }
-  if (plan.own_chunks) {  // ranks have different chunks, and must cut pieces alike
+  if (plan.own_chunks) {  // ranks have different chunks, and must cut equal pieces
     largest_chunk_ = call.block_counts.largest();
   }
 }

@@ -23,7 +23,7 @@ namespace ho {
 class BlockCounts {
  public:
   BlockCounts() = default;
-  // All alike.
+  // All equal.
   explicit BlockCounts(uint64_t every) : every_(every) {}
   explicit BlockCounts(std::vector<uint64_t> each) : each_(std::move(each)) {}
 
@@ -75,7 +75,7 @@ struct Call {
 
   // "all_reduce #12"
   [[nodiscard]] std::string name() const;
-  // What all of its messages begin with alike, and other ranks' must.
+  // What all of its messages begin with, and other ranks' must.
   [[nodiscard]] Frame frame() const;
 };
 

@@ -45,7 +45,7 @@ class EngineOwner {
   virtual void on_doubt(const MadeCall& call) = 0;
   // The rail of messages point to point with that peer. Nothing: shared memory.
   [[nodiscard]] virtual std::optional<RailIndex> rail_to(GlobalRank peer) const = 0;
-  // An error fails the communicator; kUnsupported, which all ranks must find alike, ends this
+  // An error fails the communicator; kUnsupported, which all ranks must find, ends this
   // operation alone.
   [[nodiscard]] virtual Result<NextPart> make_next_part(const PartToCome& part) = 0;
 

@@ -133,7 +133,7 @@ struct Plan {
 [[nodiscard]] std::optional<uint64_t> blocks_of(Collective collective, uint32_t world_size);
 // All-gather: block r is from rank r to all. Reduce-scatter: the sum to rank r. Gather, scatter:
 // from rank r to the root, from the root to rank r. All-to-all: block s * world_size + t is from
-// rank s to rank t. The others: all blocks alike. `block` is within bounds.
+// rank s to rank t. The others: all blocks are equal. `block` is within bounds.
 [[nodiscard]] BlockRole role_of(const Plan& plan, uint32_t block, uint32_t world_size);
 
 struct PlanRequest {

@@ -224,7 +224,7 @@ TEST_CASE("what is packed and reordered is in the prediction and in the budget",
 
 TEST_CASE("the peak is what was predicted", "[peak]") {
   // Where a gather and a reduction may overlap, they do so when computations take long, and units
-  // are alike or there is only one.
+  // are equal or there is only one.
   for (const char* nodes : {"3+1", "1+1+2"}) {
     require_job({nodes}, [&](ho_comm* comm) {
       for (const Strategy& strategy : all_strategies()) {

@@ -80,7 +80,7 @@ void ProcessJob::Rank::say(const std::string& line) const {
 ProcessJob::ProcessJob(const ProcessJobOptions& options, const Body& body) {
   ::setenv("HORING_SOCKET_IFNAME", "=lo", 1);
   ::setenv("HORING_RAILS", std::to_string(options.rails).c_str(), 1);
-  ::setenv("HORING_TCP_STREAMS", std::to_string(options.tcp_streams).c_str(), 1);
+  ::setenv("HORING_TCP_STREAMS", std::to_string(options.tcp_connections).c_str(), 1);
   const GroupMap map = GroupMap::parse(options.groups).value();
   const ReservedPort address;
   const std::string rendezvous = address.text();

@@ -16,7 +16,7 @@ struct ProcessJobOptions {
   std::string groups = "2x2";
   uint64_t timeout_ms = 120000;  // for hangs: a busy machine may take ten times as long
   uint32_t rails = 64;  // as HORING_RAILS: one per rank of the smallest group; 0: by the NICs, one
-  uint32_t tcp_streams = 1;
+  uint32_t tcp_connections = 1;
   const ho_store* store = nullptr;  // where the ranks find each other, instead of an address
   // Runs in each rank's process before it creates its communicator: its own environment.
   std::function<void(size_t rank)> prepare = {};

@@ -249,6 +249,11 @@ class Methods(unittest.TestCase):
                 self.assertLess(worst, CLOSE, name)
 
 
+class Names(unittest.TestCase):
+    def test_what_an_earlier_version_called_place_of_still_answers(self) -> None:
+        self.assertIs(paro.torch.Optimizer.place_of, paro.torch.Optimizer.range_of_parameter)
+
+
 class Options(unittest.TestCase):
     def test_every_option_of_this_torch_is_known(self) -> None:
         """A release that adds one fails here: say in fsdp_methods.py what it does under the strategies."""

@@ -182,7 +182,7 @@ Result<std::shared_ptr<CommConnector>> BuiltinNet::begin_connect(
                   "the rank that listens at " + checked.to_string() + " moves data over " +
                       std::string(to_string(checked.carrier)) + ", this one over " +
                       std::string(to_string(config_.options.carrier)) +
-                      "; set HORING_TRANSPORT alike on all ranks");
+                      "; set the same HORING_TRANSPORT on all ranks");
   }
   HORING_ASSIGN(std::unique_ptr<CommConnector> started,
                 CommConnector::start(device, checked, *config_.key, config_.options));

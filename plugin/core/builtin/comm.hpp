@@ -118,7 +118,7 @@ class Comm {
   void progress();
   // After something was begun: moves it, or leaves it to look() where there is a caller that looks.
   void progress_or_leave();
-  // Messages are received in the order sent, so that no room need be announced.
+  // Messages are received in the order sent, so that no buffer need be announced.
   [[nodiscard]] bool ordered() const { return ordered_; }
   void begin(Request& request);
   void complete(Request& request);

@@ -29,7 +29,7 @@ uint64_t guid_of(const std::string& host_id, const std::string& name) {
 }
 
 // How gladly an address is taken, the least first. IPv4 where there is one, so that both ends of a
-// connection choose alike; a link-local one last, which reaches no further than one network.
+// connection choose the same; a link-local one last, which reaches no further than one network.
 int preference(const InterfaceAddress& address) {
   return (address.ipv6 ? 1 : 0) + (address.link_local ? 1 : 0);
 }

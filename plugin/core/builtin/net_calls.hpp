@@ -28,7 +28,7 @@ namespace ho::plugin {
   return std::span<std::byte, kHandleBytes>(static_cast<std::byte*>(handle), kHandleBytes);
 }
 
-// The places of one irecv.
+// The buffers of one irecv.
 struct Buffers {
   std::array<RecvComm::Buffer, kMaxReceives> each{};
   size_t count = 0;

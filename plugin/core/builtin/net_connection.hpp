@@ -25,7 +25,7 @@ class NetConnection {
   [[nodiscard]] tcp::Connection& tcp() { return connection_; }
   [[nodiscard]] const Socket& socket() const { return connection_.socket(); }
 
-  // As Stream's; false, or 0, also once it has ended.
+  // As tcp::Connection's; false, or 0, also once it has ended.
   [[nodiscard]] bool fetch(size_t bytes) {
     return ended_ ? ahead().size() >= bytes : read_by(connection_.fetch(bytes));
   }

@@ -1,4 +1,4 @@
-// The sender's list of the places that the receiver has announced and that no message has taken.
+// The sender's list of the buffers that the receiver has announced and that no message has taken.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class PostedReceives {
 
   // An error (kProtocol) for a record that no receiver of ours sends.
   [[nodiscard]] Status add(const ReceiveCredit& record);
-  // The oldest place with that tag, which is then taken; nothing where there is none yet.
+  // The oldest buffer with that tag, which is then taken; nothing where there is none yet.
   [[nodiscard]] std::optional<Slot> take(int32_t tag);
   [[nodiscard]] size_t groups() const { return count_; }
 

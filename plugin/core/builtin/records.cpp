@@ -46,7 +46,7 @@ Result<size_t> decode_credit(std::span<const std::byte> bytes, ReceiveCredit& re
   }
   record.sequence = load_le<uint64_t>(bytes, 4);
   if (count == 0 && record.sequence != 0) {
-    return malformed("a receive without places");
+    return malformed("a receive without buffers");
   }
   record.count = count;
   size_t at = kCreditHeadBytes;

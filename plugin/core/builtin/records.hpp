@@ -5,7 +5,7 @@
 // block another.
 //
 // An end that closes says so first, on the first connection: a receiver with a receive credit of no
-// places, a sender with a segment kLeaving. A connection that ends without it is that of a process
+// buffers, a sender with a segment kLeaving. A connection that ends without it is that of a process
 // that was killed or has given up.
 #pragma once
 
@@ -27,7 +27,7 @@ inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 40U;
 
 // A group of receives, told apart by their tags.
 struct ReceiveCredit {
-  uint64_t sequence = 0;  // 1, 2, 3, ...; 0 where there are no places
+  uint64_t sequence = 0;  // 1, 2, 3, ...; 0 where there are no buffers
   uint32_t count = 0;     // 1 .. kMaxReceives; 0: the receiver closes, and nothing follows
   std::array<int32_t, kMaxReceives> tags{};
   std::array<uint64_t, kMaxReceives> capacities{};  // most bytes that the message may have

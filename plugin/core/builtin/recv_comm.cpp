@@ -168,7 +168,7 @@ Status RecvComm::start_segment(Input& input) {
   if (request == requests_.end() || segment.slot >= request->count ||
       request->slots.at(segment.slot).buffer.tag != segment.tag) {
     return {StatusCode::kProtocol,
-            fmt::format("the peer sent a piece for place {} of receive {} with tag {}, which is "
+            fmt::format("the peer sent a piece for buffer {} of receive {} with tag {}, which is "
                         "not waited for; both ends must make the same calls in the same order",
                         segment.slot,
                         segment.sequence,

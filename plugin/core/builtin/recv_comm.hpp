@@ -1,4 +1,4 @@
-// The receiving end of a comm: announces places and lets what arrives be written into them.
+// The receiving end of a comm: announces buffers and lets what arrives be written into them.
 #pragma once
 
 #include <array>

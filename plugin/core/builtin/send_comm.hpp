@@ -1,5 +1,5 @@
-// The sending end of a comm: takes the places that the receiver announces, and writes messages into
-// them.
+// The sending end of a comm: takes the buffers that the receiver announces, and writes messages
+// into them.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class SendComm final : public Comm {
 
   explicit SendComm(ConnectionSet connections);
 
-  // A null request: no place with that tag yet, or kMaxRequests are under way.
+  // A null request: no buffer with that tag yet, or kMaxRequests are under way.
   [[nodiscard]] Reply isend(std::span<const std::byte> data, int32_t tag, Request** request);
 
  private:

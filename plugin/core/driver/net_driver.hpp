@@ -46,7 +46,7 @@ class NetDriver {
   // Lives as long as the driver.
   [[nodiscard]] virtual const char* name() const = 0;
 
-  // What both ends of a connection must have alike, for messages: "HO-Ring over TCP".
+  // What must be the same at both ends of a connection, for messages: "HO-Ring over TCP".
   [[nodiscard]] virtual std::string kind() const { return name(); }
 
   // What it is and where it comes from, for the log: "net v10 of /usr/lib/libnccl-net-ofi.so".

@@ -253,7 +253,7 @@ bool RailRing::do_local_work() {
   return any;
 }
 
-// See Stream::progress().
+// See Flow::progress().
 const Flow* RailRing::other_flow(size_t number) const {
   if (number >= kOwnerFlows) {
     return &flows_[number - kOwnerFlows];

@@ -1,6 +1,6 @@
 // What the tuners of all communicators use besides what NCCL passes to each of them: this node's
 // NICs, the environment, the tuning file and the file of levels. Every rank has to get the same
-// result without a message to others: docs/design/adr/0012-tuners-decide-alike.md explains how.
+// result without a message to others: docs/design/adr/0012-tuners-decide-the-same.md explains how.
 #pragma once
 
 #include <cstdint>

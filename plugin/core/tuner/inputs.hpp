@@ -4,7 +4,7 @@
 // tables. Everything else that the tuner uses is in CommonInputs. Every rank computes the same
 // value of it by itself, from what NCCL passes to all ranks of a communicator and from settings
 // that must be the same on all nodes. If they are not, the rails refuse (consistency_text();
-// docs/design/adr/0012-tuners-decide-alike.md).
+// docs/design/adr/0012-tuners-decide-the-same.md).
 #pragma once
 
 #include <cstdint>

@@ -180,7 +180,8 @@ Status UcxSendComm::advance() {
     HORING_ASSIGN(const size_t size,
                   decode_credit(std::span(announced.bytes).first(bytes), record));
     if (size != bytes) {
-      return {StatusCode::kProtocol, "the peer announced rooms in a message of another size"};
+      return {StatusCode::kProtocol,
+              "the peer announced its receives in a message of another size"};
     }
     HORING_TRY(book_.add(record));
     expect_credit(announced);

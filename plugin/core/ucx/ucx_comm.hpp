@@ -98,7 +98,7 @@ class UcxSendComm final : public UcxComm {
   UcxSendComm& operator=(const UcxSendComm&) = delete;
   // What was reported as sent has arrived.
   ~UcxSendComm() override { close(std::chrono::milliseconds(0)); }
-  // A null request: no place with that tag yet, or kMaxRequests are under way.
+  // A null request: no buffer with that tag yet, or kMaxRequests are under way.
   [[nodiscard]] Reply isend(std::span<const std::byte> data, int32_t tag, UcxRequest** request);
 
  private:

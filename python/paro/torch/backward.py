@@ -129,7 +129,7 @@ class Backward:
             f"{what}: unit {named[0]} had another backward pass in microbatch(last=True), pass {number} of the "
             f"step, after its gradients were reduced, on {ranks_text(with_it)}, and none on "
             f"{ranks_text(without)}. Nothing was changed. Give each backward pass a microbatch of its own, with "
-            "last=True for the last one, or add up the losses and call backward once, on all ranks alike"
+            "last=True for the last one, or add up the losses and call backward once, the same on all ranks"
         )
 
     def clear(self) -> None:

@@ -521,6 +521,8 @@ class Optimizer(torch.optim.Optimizer):
         """
         return self._ranges.get(id(parameter))
 
+    place_of = range_of_parameter  # its earlier name
+
     def split_group_of(self, parameter: nn.Parameter) -> dist.ProcessGroup | None:
         """The ranks that hold the same shard and split the optimizer's part of it.
 

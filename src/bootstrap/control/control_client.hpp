@@ -113,7 +113,7 @@ class ControlClient final : public ControlPlane {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by mutex_ from here on. The thread that reads uses the channel's input without it:
+  // Guarded by mutex_ from here on. The thread that reads uses the connection's input without it:
   // nobody else does.
   ControlConnection connection_;
   std::map<uint64_t, Gather> gathers_;

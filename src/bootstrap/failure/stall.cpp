@@ -1,7 +1,7 @@
 // A stall has one cause and many victims: all ranks wait, and each knows only whom it waits for.
-// But operations of a channel are numbered alike on all ranks, so the ranks with the lowest number
-// are where to look: they have not entered what the others wait in. A rank that does not even
-// answer is suspected before those.
+// But operations of a channel have the same numbers on all ranks, so the ranks with the lowest
+// number are where to look: they have not entered what the others wait in. A rank that does not
+// even answer is suspected before those.
 //
 // A rank may be behind because it waits itself, in another communicator or another channel, for a
 // rank that has not entered that. So the waits are followed until there is a rank behind that waits

@@ -39,7 +39,7 @@ using Channels = std::map<ChannelKey, std::vector<Member>>;
 [[nodiscard]] ChannelKey channel_of(const RankState& state);
 [[nodiscard]] bool same_communicator(const RankState& a, const RankState& b);
 [[nodiscard]] bool inside(const RankState& state);
-// Whose members count alike, so that some can be behind: not messages between two, nor splits.
+// Whose members count the same, so that some can be behind: not messages between two, nor splits.
 [[nodiscard]] bool counts_as_others(const RankState& state);
 // "all_gather #1", and with " of communicator 3".
 [[nodiscard]] std::string operation_name(const RankState& state, uint32_t number);

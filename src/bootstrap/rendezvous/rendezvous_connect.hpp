@@ -61,7 +61,7 @@ struct RankZeroLookup {
   // Before each try, in the calling thread. An error ends the search.
   std::function<Result<FoundRankZero>()> find;
 };
-// job: of the rank. `place` must outlive the result.
+// job: of the rank. `endpoint` must outlive the result.
 [[nodiscard]] RankZeroLookup lookup_at(const RendezvousEndpoint& endpoint,
                                        std::shared_ptr<const JobKey> key,
                                        const std::string& job);

@@ -1,4 +1,4 @@
-// How one element of each type is read and written, for g++, clang and nvcc alike. A codec turns
+// How one element of each type is read and written, for g++, clang and nvcc. A codec turns
 // the bits of an element into a number that is computed with, and back: fp16, bf16 and fp8 are
 // computed as fp32, all others as what they are.
 //

@@ -1,5 +1,5 @@
 // The network transports by their names in HORING_TRANSPORT. The table is constant; the build
-// writes it from the transports that are on (networks.cpp.in), so that nothing else names one.
+// writes it from the transports that are on (table.cpp.in), so that nothing else names one.
 #pragma once
 
 #include <span>

@@ -303,7 +303,7 @@ void SegmentExchange::note_stranger(const ProcessCredentials& who) {
   stranger_ = to_string(who);
   if (strangers_++ == 0) {
     log_warn(
-        "shared memory: {} has connected to the socket at which rank {} meets the ranks of its "
+        "shared memory: {} has connected to the socket at which rank {} awaits the ranks of its "
         "host, and is not of this job; it is sent away, and the ranks go on",
         stranger_,
         options_.self.value());

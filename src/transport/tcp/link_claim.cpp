@@ -77,7 +77,7 @@ Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
                   std::to_string(claim.connection_count) +
                   " connections per link (this is number " + std::to_string(claim.connection) +
                   "), " + self + " " + std::to_string(options.connections_per_link) +
-                  "; set HORING_TCP_STREAMS alike on all ranks");
+                  "; set the same HORING_TCP_STREAMS on all ranks");
   }
   return {};
 }

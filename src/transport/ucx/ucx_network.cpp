@@ -10,13 +10,13 @@ namespace {
 
 Status cannot_pace(const RailPace& pace) {
   const std::string name(env::kTransport.name);
-  return {
-      StatusCode::kUnsupported,
-      name + "=ucx: the rails are to be paced by their senders (" +
-          std::string(env::kRailPaceMbit.name) + "=" + std::to_string(pace.mbit) +
-          ", or what horing run sets where nodes are no network namespaces), and what UCX sends "
-          "cannot be paced; set " +
-          name + "=tcp, or run with --emulate namespaces or --rail-rate none"};
+  return {StatusCode::kUnsupported,
+          name + "=ucx: the rails are to be paced by their senders to " +
+              std::to_string(pace.mbit) + " Mbit/s (by " + std::string(env::kEmulatedRails.name) +
+              ", which horing run sets, or by " + std::string(env::kRailPaceMbit.name) +
+              "), and what UCX sends "
+              "cannot be paced; set " +
+              name + "=tcp, or run with --emulate namespaces or --rail-rate none"};
 }
 
 Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup) {

@@ -347,7 +347,7 @@ TEST_CASE("what a unit shares is loaded and read at the unit that has it") {
     };
     expect_reported(refusal([&] { runner.load(4, values); }), "load");
     expect_reported(refusal([&] { runner.read_masters(4, values); }), "read_masters");
-    // With no values nothing is loaded, so ranks need not do it alike.
+    // With no values nothing is loaded, so ranks need not do the same.
     if (ho_comm_rank(comm) == 0) {
       runner.load(4, {});
     }

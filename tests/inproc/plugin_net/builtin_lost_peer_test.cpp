@@ -56,14 +56,14 @@ bool stays_well(const NetDriver& net, const NetDriver::Owner& self) {
   return well;
 }
 
-BuiltinCase with_streams(uint32_t connections) {
+BuiltinCase with_connections(uint32_t connections) {
   BuiltinCase options;
   options.connections = connections;
   return options;
 }
 
 TEST_CASE("builtin net: a peer that closes is not lost") {
-  const auto net = make_builtin(with_streams(GENERATE(1U, 3U)));
+  const auto net = make_builtin(with_connections(GENERATE(1U, 3U)));
   const NetDriver::Owner other = net->owner_of(open_context(*net, 7));
   Pair pair(*net);
   pair.opening.comm_id = 7;
@@ -90,7 +90,7 @@ TEST_CASE("builtin net: a peer that closes is not lost") {
 }
 
 TEST_CASE("builtin net: a peer that breaks off is lost, for its own communicator") {
-  const auto net = make_builtin(with_streams(GENERATE(1U, 3U)));
+  const auto net = make_builtin(with_connections(GENERATE(1U, 3U)));
   const NetDriver::Owner other = net->owner_of(open_context(*net, 7));
   const NetDriver::Owner stranger = net->owner_of(open_context(*net, 8));
   const NetDriver::Owner nameless = net->owner_of(open_context(*net, 0));

@@ -251,7 +251,7 @@ TEST_CASE("builtin net: what has been looked at wakes nobody again") {
   REQUIRE(*request != nullptr);
   REQUIRE(net->has_pending(pair.receive));
   net->look(pair.receive);
-  // The room is announced to the sender, which sends nothing.
+  // The buffer is announced to the sender, which sends nothing.
   pollfd waiting{net->progress_fd(pair.send), POLLIN, 0};
   REQUIRE(::poll(&waiting, 1, 20'000) == 1);
   net->look(pair.send);

@@ -21,7 +21,7 @@ struct RailJobOptions {
   std::vector<uint32_t> absent;          // give a handle and never come
   std::vector<uint32_t> foreign;         // give a handle of zeros and never come
   std::vector<uint32_t> deaf;            // their network has no such device, so cannot listen on it
-  std::vector<std::string> consistency;  // by member: what it says that all must have alike
+  std::vector<std::string> consistency;  // by member: what must be the same on all, by its account
   // A member's network; the builtin one where none is given.
   std::function<std::unique_ptr<NetDriver>()> make_driver = {};
 };

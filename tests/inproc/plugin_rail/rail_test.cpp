@@ -503,7 +503,7 @@ TEST_CASE("a member whose plugin is another makes all refuse at once") {
   }
 }
 
-TEST_CASE("members whose settings differ refuse alike, and say which setting does") {
+TEST_CASE("members whose settings differ all refuse, and say which setting does") {
   RailJobOptions options = members(3);
   // Members have their own numbers in messages, whatever the order of the handles.
   options.rotate_handles = 1;

@@ -105,7 +105,8 @@ float chain(TunerDriver& tuner, size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("every version decides alike by the model, whether it hears of the communicator or not") {
+TEST_CASE(
+    "every version decides the same by the model, whether it hears of the communicator or not") {
   prepare();
   for (const int version : {3, 4, 5, 6}) {
     CAPTURE(version);

@@ -1,4 +1,4 @@
-// When a stream is woken for what arrives, over real sockets on loopback, and what it writes.
+// When a connection is woken for what arrives, over real sockets on loopback, and what it writes.
 #include "transport/tcp/connection.hpp"
 
 #include <netinet/in.h>
@@ -43,7 +43,7 @@ Ends connected_pair() {
 
 class Reader {
  public:
-  explicit Reader(Ends ends) : writer_(std::move(ends.writer)), stream_(std::move(ends.reader)) {
+  explicit Reader(Ends ends) : writer_(std::move(ends.writer)), reader_(std::move(ends.reader)) {
     Frame frame;
     frame.payload_bytes = kPayload;
     const FrameBytes header = encode(frame);
@@ -52,7 +52,7 @@ class Reader {
     epoll_ = Fd(::epoll_create1(0));
     epoll_event event{};
     event.events = EPOLLIN | EPOLLET;
-    REQUIRE(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stream_.socket().fd.get(), &event) == 0);
+    REQUIRE(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, reader_.socket().fd.get(), &event) == 0);
   }
 
   void send(size_t from, size_t to) {
@@ -63,40 +63,40 @@ class Reader {
   bool edge(int timeout_ms) {
     epoll_event event{};
     const bool came = ::epoll_wait(epoll_.get(), &event, 1, timeout_ms) == 1;
-    stream_.socket().readable |= came;
+    reader_.socket().readable |= came;
     return came;
   }
   // Reads what there is; asks to be woken for the rest.
   bool read() {
     const Bytes part(payload_);
     const std::span<const Bytes> parts(&part, 1);
-    const auto header = stream_.read_header(HeaderRead::kWithPayload, parts);
+    const auto header = reader_.read_header(HeaderRead::kWithPayload, parts);
     REQUIRE(header.ok());
     bool complete = *header;
     if (complete) {
-      const auto payload = stream_.read_payload(parts, kPayload);
+      const auto payload = reader_.read_payload(parts, kPayload);
       REQUIRE(payload.ok());
       complete = *payload;
     }
     if (!complete) {
-      stream_.await_rest(HeaderRead::kWithPayload, kPayload);
+      reader_.await_rest(HeaderRead::kWithPayload, kPayload);
     } else {
-      stream_.next_message();
+      reader_.next_message();
     }
     return complete;
   }
   [[nodiscard]] size_t message_bytes() const { return message_.size(); }
-  Connection& connection() { return stream_; }
+  Connection& connection() { return reader_; }
 
  private:
   Fd writer_;
   Fd epoll_;
-  Connection stream_;
+  Connection reader_;
   std::vector<std::byte> message_;
   std::vector<std::byte> payload_ = std::vector<std::byte>(kPayload);
 };
 
-// A Stream that writes, and the other end.
+// A connection that writes, and the other end.
 struct WriterEnds {
   Connection connection;
   Fd reader;

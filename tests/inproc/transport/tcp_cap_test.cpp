@@ -1,4 +1,4 @@
-// The connection cap: idle links close by agreement, whatever crosses the request.
+// The connection cap: idle links close once both ends have said so, whatever crosses the request.
 #include <atomic>
 #include <thread>
 
@@ -123,7 +123,7 @@ TEST_CASE("tcp: a large message follows a close request that a message crossed")
   pass(pair, 1, 1);
 }
 
-TEST_CASE("tcp: a close request is met by a rank that awaits a message on another stream") {
+TEST_CASE("tcp: a close request is met by a rank that awaits a message on another connection") {
   const Pair pair(3);
   pass(pair, 0, 0);
   // Rank 1 waits for the second message before rank 0 asks to close, and waits on.
@@ -267,7 +267,7 @@ TEST_CASE("tcp: ranks that use more links than the cap lose no message") {
   exchange_under_cap(1, 2);
 }
 
-TEST_CASE("tcp: ranks that use more links of several streams than the cap lose no message") {
+TEST_CASE("tcp: ranks that use more links of several connections than the cap lose no message") {
   exchange_under_cap(3, 2);
 }
 

@@ -189,16 +189,16 @@ class Rank {
 
 // What one op of a rank costs, by where its memory lies.
 struct Loads {
-  std::array<double, 4> stream{};  // ns: what leaves, what arrives, and the same inside
-  std::array<double, 2> bus{};     // ns: towards the device, from it
+  std::array<double, 4> work{};  // ns: what leaves, what arrives, and the same inside
+  std::array<double, 2> bus{};   // ns: towards the device, from it
   void add(const Case& rates, size_t which, uint64_t bytes, uint64_t to, uint64_t from) {
     const double bus_ns = static_cast<double>(std::max(to, from)) / rates.bus;
-    stream.at(which) += std::max(static_cast<double>(bytes) / rates.inside, bus_ns);
+    work.at(which) += std::max(static_cast<double>(bytes) / rates.inside, bus_ns);
     bus[0] += static_cast<double>(to) / rates.bus;
     bus[1] += static_cast<double>(from) / rates.bus;
   }
   [[nodiscard]] double most() const {
-    return std::max(*std::max_element(stream.begin(), stream.end()), std::max(bus[0], bus[1]));
+    return std::max(*std::max_element(work.begin(), work.end()), std::max(bus[0], bus[1]));
   }
 };
 

@@ -29,10 +29,10 @@ constexpr uint64_t kFarDeadlineMs = 60000;
 struct Setting {
   const char* text;
   uint32_t rails;
-  uint32_t tcp_streams;
+  uint32_t tcp_connections;
 
   [[nodiscard]] ProcessJobOptions with(const char* groups) const {
-    return {groups, kFarDeadlineMs, rails, tcp_streams};
+    return {groups, kFarDeadlineMs, rails, tcp_connections};
   }
 };
 

@@ -20,7 +20,7 @@ TOOLS = pathlib.Path(__file__).parents[3] / "tools"
 PARTS = ("test", "test_results.py", "test_repetition.py", "test_targets.py")
 
 MESON = """project('fakes')
-foreach name : ['well', 'first', 'second', 'third', 'wrong', 'killed', 'reported', 'late']
+foreach name : ['well', 'first', 'second', 'third', 'wrong', 'killed', 'reported', 'late', 'skips']
   test(name, find_program('./fake'), args: name, suite: 'inproc')
 endforeach
 """
@@ -28,7 +28,7 @@ OPTIONS = """option('tests', type: 'feature')
 option('cuda', type: 'feature')
 option('sanitize', type: 'string')
 """
-# HORING_TEST_FAKES: those that fail, each the first time only, but `late` always. With "stay", `well` and lint stay;
+# HORING_TEST_FAKES: those that fail, each the first time only, but `late` always, and `skips` skips then. With "stay", `well` and lint stay;
 # with "busy" `well` takes two seconds and a half of a processor.
 FAKE = r"""#!/usr/bin/env bash
 name=$1
@@ -43,7 +43,10 @@ if [[ $HORING_TEST_FAKES == busy && $name == well ]]; then
 while time.process_time() < 2.5: pass'
 fi
 if [[ " $HORING_TEST_FAKES " != *" $name "* ]]; then exit 0; fi
-if [ "$name" != late ] && ! mkdir "failed-$name" 2>/dev/null; then exit 0; fi
+if [ "$name" != late ] && ! mkdir "failed-$name" 2>/dev/null; then
+  if [ "$name" = skips ]; then exit 77; fi
+  exit 0
+fi
 failed() { printf 'a_test.cpp:3: FAILED:\n  CHECK( %s )\nwith expansion:\n  %s\n\nassertions: 1 | 1 failed\n' "$@"; }
 case $name in
   wrong) failed 'sum == 3' '4 == 3' ;;
@@ -152,12 +155,13 @@ class Runner(unittest.TestCase):
         self.assertEqual(len(self.listed()), 3)
 
     def test_what_is_no_chance_and_what_fails_again_fail_the_run(self):
-        answer = self.run_parts("wrong killed reported late lint", "thread", "lint")
+        answer = self.run_parts("wrong killed reported late skips lint", "thread", "lint")
         self.assertEqual(answer.returncode, 1, answer.stdout)
         for line in ("not repeated: wrong: a wrong value, or an error that no slow machine explains",
                      "not repeated: killed: status -11", "not repeated: reported: a sanitizer's report",
                      "failed on repetition: thread late; build-test-logs/thread-late-repeated.txt",
-                     "failed: lint", "4 passed, 5 failed"):
+                     "failed on repetition: thread skips; build-test-logs/thread-skips-repeated.txt",
+                     "failed: lint", "4 passed, 6 failed"):
             self.assertIn(f"\n{line}\n", answer.stdout)
         self.assertNotIn("passed on repetition", answer.stdout)
         self.assertEqual(self.listed(), [])

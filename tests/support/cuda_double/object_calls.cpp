@@ -284,7 +284,7 @@ DriverResult stream_synchronize(StreamHandle handle) {
   return device::kSuccess;
 }
 
-// Of several callers: wrappers around the table make the innermost look alike.
+// Of several callers: wrappers around the table make the innermost look the same.
 uint64_t note_wait_site(Machine& machine) {
   std::array<void*, 8> frames{};
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));

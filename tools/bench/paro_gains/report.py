@@ -152,13 +152,13 @@ def learned_text(result, pictures):
 
 
 def text(runs, scaling, learned, pictures):
-    parts = [f"# Lab notebook: partly redundant sharding\n\n{os.cpu_count()} cores; an "
+    parts = [f"# What partly redundant sharding gains\n\n{os.cpu_count()} cores; an "
              "emulated cluster: ranks are processes, nodes and rails are shaped by the kernel. Computation is "
              f"waited for{', but for train_gpt' if learned else ''}.\n"]
     for case, result in runs:
         parts.append(f'## {case.what}, {result["rails"]} NICs a node\n\n{result["date"]}:\n\n    {result["command"]}\n')
         parts += [*pictures[result["name"]], "### Baseline\n", baseline_capture(result), "\n### Transition plan\n", transition_plan(result),
-                  "\n### Sources of the gains\n", gain_split(case, result), "\n### Validation checklist\n",
-                  validation(result), "\n### Acceptance criteria\n", acceptance(case, result), ""]
+                  "\n### Sources of the gains\n", gain_split(case, result), "\n### Checks\n",
+                  validation(result), "\n### Beside the published figures\n", acceptance(case, result), ""]
     return ("\n".join(parts) + scaling_text(scaling) +
             (learned_text(learned, pictures[learned["name"]]) if learned else ""))

@@ -45,7 +45,7 @@ struct Cost {
   uint64_t shared_trained = 0;
   double seconds = 0;  // its computation, forward and backward
 };
-// Of a model of its own, with these windows, which it computes twice.
+// Of a model of its own, with these samples, which it computes twice.
 [[nodiscard]] Cost measure_cost(const Shape& shape,
                                 bool bfloat16,
                                 const std::vector<int64_t>& samples);
@@ -63,7 +63,7 @@ class Gpt {
   Gpt& operator=(const Gpt&) = delete;
   ~Gpt();
 
-  // One micro-batch: context + 1 bytes of each window one after the other. The mean loss.
+  // One micro-batch: context + 1 bytes of each sample one after the other. The mean loss.
   [[nodiscard]] double train(const std::vector<int64_t>& samples);
   // Collective.
   [[nodiscard]] paro_step_report step();

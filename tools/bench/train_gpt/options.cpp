@@ -60,7 +60,7 @@ void declare_training(CLI::App& app, Texts& texts, Options& options) {
                  options.algorithm,
                  "of collectives: ho_ring, ring, multi_ring (a ring for every NIC) [ho_ring]")
       ->check(CLI::IsMember({"ho_ring", "ring", "multi_ring"}));
-  app.add_option("--batch", options.batch, "windows of text in a rank's micro-batch [4]")
+  app.add_option("--batch", options.batch, "samples of text in a rank's micro-batch [4]")
       ->check(CLI::Range(1U, kMax));
   app.add_option("--accumulation", options.accumulation, "micro-batches per step [1]")
       ->check(CLI::Range(1U, kMax));

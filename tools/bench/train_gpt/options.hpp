@@ -19,7 +19,7 @@ struct Options {
   uint64_t memory_bytes = 0;  // of a rank, for states; 0: no limit
   uint32_t group_size = 0;
   std::string algorithm = "ho_ring";
-  uint32_t batch = 4;  // windows of a micro-batch on one rank
+  uint32_t batch = 4;  // samples of a micro-batch on one rank
   uint32_t accumulation = 1;
   uint32_t steps = 200;
   double learning_rate = 1e-3;

@@ -53,7 +53,7 @@ ho::Result<Text> Text::read(std::vector<std::string> files, uint64_t least) {
     text.bytes_ += *read;
   }
   if (text.size() < least) {
-    return failed("--text: " + std::to_string(text.size()) + " bytes in all, one window takes " +
+    return failed("--text: " + std::to_string(text.size()) + " bytes in all, one sample takes " +
                   std::to_string(least) + ": give more text or a smaller --context");
   }
   return text;

@@ -18,8 +18,8 @@ class Text {
   [[nodiscard]] uint64_t size() const { return bytes_.size(); }
   // The same for the same text.
   [[nodiscard]] uint64_t hash() const;
-  // Appends window number `index` of a training with this seed: `length` bytes from a place that
-  // follows from the two alone. So windows of a step are the same however many ranks share them,
+  // Appends sample number `index` of a training with this seed: `length` bytes from a place that
+  // follows from the two alone. So samples of a step are the same however many ranks share them,
   // and the position of a training is one number.
   void append_sample(uint64_t seed,
                      uint64_t index,

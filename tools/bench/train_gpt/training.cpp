@@ -392,7 +392,7 @@ class Training {
   horing::Communicator& job_;
   const Options& options_;
   Text text_;
-  uint64_t read_ = 0;                 // windows
+  uint64_t read_ = 0;                 // samples
   std::optional<Progress> progress_;  // on rank 0
   std::optional<uint64_t> saved_;
   std::string unsaved_;  // what became of the last save, where it failed

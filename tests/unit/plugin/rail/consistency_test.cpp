@@ -4,7 +4,7 @@
 
 namespace ho::plugin::rail {
 
-TEST_CASE("texts that are alike have no difference") {
+TEST_CASE("texts that are equal have no difference") {
   CHECK_FALSE(first_difference("", ""));
   CHECK_FALSE(first_difference("a=1\nb=2\n", "a=1\nb=2\n"));
 }

@@ -68,7 +68,7 @@ std::vector<Window> windows_for(uint32_t members) {
   return windows;
 }
 
-const std::vector<Walk::Flow>& all_streams() {
+const std::vector<Walk::Flow>& all_flows() {
   static const std::vector<Walk::Flow> flows = [] {
     std::vector<Walk::Flow> made;
     for (const FlowKind kind : {FlowKind::kReduction, FlowKind::kBroadcast}) {
@@ -126,7 +126,7 @@ TEST_CASE("segments divide a window among the owners of its bytes") {
 TEST_CASE("what a member sends is what the next receives, in the same order") {
   for (uint32_t members = 2; members <= 9; ++members) {
     const Entered entered(windows_for(members));
-    for (const Walk::Flow& flow : all_streams()) {
+    for (const Walk::Flow& flow : all_flows()) {
       for (uint32_t self = 0; self < members; ++self) {
         const auto sent = walk(flow, Walk::Side::kSends, self, entered);
         const auto received = walk(flow, Walk::Side::kReceives, (self + 1) % members, entered);
@@ -152,7 +152,7 @@ TEST_CASE("every byte of every block crosses all links but one, once per flow") 
       uint64_t messages = 0;
       for (uint32_t self = 0; self < members; ++self) {
         uint64_t own = 0;
-        for (const Walk::Flow& flow : all_streams()) {
+        for (const Walk::Flow& flow : all_flows()) {
           const auto sent = walk(flow, Walk::Side::kSends, self, entered);
           own += sent.size() + walk(flow, Walk::Side::kReceives, self, entered).size();
           for (const Message& message : sent) {
@@ -236,7 +236,7 @@ TEST_CASE("a window whose blocks have other shares of it is cut into pieces bloc
   const Window window = part(WindowKind::kAllGather, 2, block, block - 1000, 1000 + block);
   const Entered entered({window});
   std::vector<uint64_t> sizes;
-  for (const Walk::Flow& flow : all_streams()) {
+  for (const Walk::Flow& flow : all_flows()) {
     for (uint32_t self = 0; self < 2; ++self) {
       Walk sends(flow, Walk::Side::kSends, self, 0);
       while (const auto message = sends.next(entered)) {
@@ -269,10 +269,10 @@ TEST_CASE("no stream waits in a circle") {
     for (uint32_t self = 0; self < members; ++self) {
       entered.push_back(std::make_unique<Entered>(windows));
       entered.back()->enter_only(0);
-      for (size_t flow = 0; flow < all_streams().size(); ++flow) {
+      for (size_t flow = 0; flow < all_flows().size(); ++flow) {
         runners.emplace(std::pair{self, flow},
-                        Runner{Walk(all_streams()[flow], Walk::Side::kSends, self, kPieceBytes),
-                               Walk(all_streams()[flow], Walk::Side::kReceives, self, kPieceBytes),
+                        Runner{Walk(all_flows()[flow], Walk::Side::kSends, self, kPieceBytes),
+                               Walk(all_flows()[flow], Walk::Side::kReceives, self, kPieceBytes),
                                0,
                                0,
                                {}});
@@ -293,7 +293,7 @@ TEST_CASE("no stream waits in a circle") {
       if (!out) {
         return moved;
       }
-      const bool reduces = all_streams()[flow].kind == FlowKind::kReduction;
+      const bool reduces = all_flows()[flow].kind == FlowKind::kReduction;
       const bool spreads_result =
           !reduces && out->hop == 0 &&
           windows.at(out->position.operation).kind == WindowKind::kAllReduce;
@@ -310,14 +310,14 @@ TEST_CASE("no stream waits in a circle") {
     while (any) {
       any = false;
       for (uint32_t turn = 0; turn < 64; ++turn) {
-        (void)step(static_cast<uint32_t>(random() % members), random() % all_streams().size());
+        (void)step(static_cast<uint32_t>(random() % members), random() % all_flows().size());
         if (random() % 4 == 0) {
           entered[random() % members]->enter_one_more();
         }
       }
       for (uint32_t self = 0; self < members; ++self) {
         any = entered[self]->enter_one_more() || any;
-        for (size_t flow = 0; flow < all_streams().size(); ++flow) {
+        for (size_t flow = 0; flow < all_flows().size(); ++flow) {
           any = step(self, flow) || any;
         }
       }

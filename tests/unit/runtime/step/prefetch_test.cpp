@@ -4,7 +4,7 @@
 
 using namespace paro;
 
-TEST_CASE("units that are alike are gathered one ahead") {
+TEST_CASE("units that are equal are gathered one ahead") {
   CHECK(automatic_prefetch({{"a", 5, 0}, {"b", 5, 0}, {"c", 4, 1}}) == 1);
 }
 

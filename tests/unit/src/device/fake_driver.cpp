@@ -11,7 +11,7 @@
 #define FAKE_LACKS ""
 #endif
 
-#define SHOWN extern "C" __attribute__((visibility("default")))
+#define EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace {
 
@@ -34,7 +34,7 @@ void* address_of(Function* function) {
 
 }  // namespace
 
-SHOWN int cuDriverGetVersion(int* version);
+EXPORTED int cuDriverGetVersion(int* version);
 int cuDriverGetVersion(int* version) {
   *version = FAKE_VERSION;
   return 0;
@@ -61,12 +61,12 @@ namespace {
 }  // namespace
 
 #ifdef FAKE_OLD_LOOKUP
-SHOWN int cuGetProcAddress(const char* name, void** address, int version, uint64_t flags);
+EXPORTED int cuGetProcAddress(const char* name, void** address, int version, uint64_t flags);
 int cuGetProcAddress(const char* name, void** address, int version, uint64_t flags) {
   return find(name, address, version, flags);
 }
 #elif !defined(FAKE_NO_LOOKUP)
-SHOWN int cuGetProcAddress_v2(
+EXPORTED int cuGetProcAddress_v2(
     const char* name, void** address, int version, uint64_t flags, int* why);
 int cuGetProcAddress_v2(const char* name, void** address, int version, uint64_t flags, int* why) {
   const int result = find(name, address, version, flags);
@@ -77,7 +77,7 @@ int cuGetProcAddress_v2(const char* name, void** address, int version, uint64_t 
 #endif
 
 // Lets a test see which of the two it was given.
-SHOWN void* fake_first_memory_allocate();
+EXPORTED void* fake_first_memory_allocate();
 void* fake_first_memory_allocate() {
   return address_of(first_memory_allocate);
 }

@@ -52,7 +52,7 @@ std::map<uint32_t, uint64_t> inter_sent_bytes(const GroupMap& map,
   return bytes;
 }
 
-TEST_CASE("extra ranks' blocks burden all rails of a group alike") {
+TEST_CASE("extra ranks' blocks burden all rails of a group equally") {
   constexpr uint64_t kCount = 60000;  // every rail count here divides it
   for (const char* groups : {"2+3", "1+3", "2+5", "3+4+8", "4x4"}) {
     const GroupMap map = GroupMap::parse(groups).value();
@@ -90,7 +90,7 @@ TEST_CASE("a chunk's pieces are its elements, no more and no less") {
   }
 }
 
-TEST_CASE("the blocks of an all-to-all lie in the order of ranks, and are cut alike on all") {
+TEST_CASE("the blocks of an all-to-all lie in the order of ranks, and are cut the same on all") {
   const GroupMap map = GroupMap::parse("2+3").value();
   const uint32_t world = map.world_size();
   std::vector<uint64_t> counts;  // of block s * world + t

@@ -55,7 +55,7 @@ inline constexpr double kMemoryTarget = 0.03;
 
 struct PublishedTable {
   std::string name;
-  TableUse use = TableUse::kShown;
+  TableUse use = TableUse::kListed;
   std::string source;
   std::string published;  // 2023-11
   std::string read;       // when the source was read

@@ -222,18 +222,18 @@ TEST_CASE("texts of peers come out printable, ranks and worlds in range") {
   CHECK_FALSE(decode<Outcome>(encode(Outcome{.code = StatusCode::kOk, .text = ""})).ok());
 }
 
-TEST_CASE("a stream is cut into messages wherever it is broken") {
-  Buffer stream;
+TEST_CASE("what arrives is cut into messages wherever it is broken") {
+  Buffer bytes;
   for (uint32_t i = 0; i < 5; ++i) {
     const auto header = encode(Header{.type = Type::kReport, .body_bytes = i * 3, .id = i});
-    stream.insert(stream.end(), header.begin(), header.end());
-    stream.insert(stream.end(), size_t{i} * 3, static_cast<std::byte>(i));
+    bytes.insert(bytes.end(), header.begin(), header.end());
+    bytes.insert(bytes.end(), size_t{i} * 3, static_cast<std::byte>(i));
   }
-  for (const size_t step : {size_t{1}, size_t{3}, size_t{16}, stream.size()}) {
+  for (const size_t step : {size_t{1}, size_t{3}, size_t{16}, bytes.size()}) {
     Splitter splitter;
     uint32_t seen = 0;
-    for (size_t at = 0; at < stream.size(); at += step) {
-      splitter.feed(View(stream).subspan(at, std::min(step, stream.size() - at)));
+    for (size_t at = 0; at < bytes.size(); at += step) {
+      splitter.feed(View(bytes).subspan(at, std::min(step, bytes.size() - at)));
       while (true) {
         auto message = splitter.next();
         REQUIRE(message.ok());
@@ -249,7 +249,7 @@ TEST_CASE("a stream is cut into messages wherever it is broken") {
   }
 }
 
-TEST_CASE("a stream that is none of ours ends") {
+TEST_CASE("bytes that are none of ours end it") {
   for (const size_t at : {size_t{0}, size_t{1}, size_t{2}, size_t{3}, size_t{7}}) {
     auto header = encode(Header{.type = Type::kReport, .body_bytes = 0, .id = 0});
     header[at] = std::byte{0xee};

@@ -41,8 +41,8 @@ Report report_for(const char* memory,
 }
 
 std::string line_with(const std::string& text, const std::string& words) {
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
     if (line.find(words) != std::string::npos) {
       return line;
     }

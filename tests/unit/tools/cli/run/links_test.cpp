@@ -8,9 +8,9 @@ namespace ho {
 namespace {
 
 size_t lines_with(const std::string& script, const std::string& text) {
-  std::istringstream stream(script);
+  std::istringstream lines(script);
   size_t count = 0;
-  for (std::string line; std::getline(stream, line);) {
+  for (std::string line; std::getline(lines, line);) {
     count += line.find(text) != std::string::npos ? 1U : 0U;
   }
   return count;

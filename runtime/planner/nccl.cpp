@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -55,8 +56,12 @@ ho::Result<ho::cost::Level> level_of(
 ho::Result<std::vector<ho::cost::Cluster>> nccl_protocols(const GpuCluster& gpus) {
   HORING_ASSIGN(const ho::cost::Level node,
                 level_of("node", gpus.gpus_per_node, gpus.gpu_bytes_per_s, 1, gpus.inside));
-  HORING_ASSIGN(const ho::cost::Level all,
-                level_of("network", gpus.nodes, gpus.nic_bytes_per_s, gpus.nics, gpus.network));
+  // Channels spread over the NICs of a GPU that has several (four of EFA on a P5): as one.
+  const double of_gpu = std::max(1.0, gpus.nics / gpus.gpus_per_node);
+  HORING_ASSIGN(
+      const ho::cost::Level all,
+      level_of(
+          "network", gpus.nodes, gpus.nic_bytes_per_s * of_gpu, gpus.nics / of_gpu, gpus.network));
   std::vector<ho::cost::Cluster> protocols{
       {node, all}, {with_ll128(node, gpus.inside), with_ll128(all, gpus.network)}};
   for (const ho::cost::Cluster& cluster : protocols) {

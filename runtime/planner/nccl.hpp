@@ -19,7 +19,7 @@ struct GpuCluster {
   uint32_t gpus_per_node = 8;
   double gpu_bytes_per_s = 0;          // that is printed on a GPU's links, one direction
   std::string inside = "nvlink";       // or "pcie"
-  double nics = 1;                     // of a node
+  double nics = 1;                     // of a node; a GPU uses all of its own
   double nic_bytes_per_s = 0;          // that is printed on one
   std::string network = "infiniband";  // a name of cost/networks.hpp
 };

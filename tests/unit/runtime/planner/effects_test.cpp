@@ -1,6 +1,7 @@
 #include "planner/effects.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "planner/nccl.hpp"
 #include "requests.hpp"
@@ -66,6 +67,20 @@ TEST_CASE(
   // NICs, of which 0.96.
   CHECK(seconds({simple}, 1e12) ==
         Approx(8.4e-6 + 64 * 14e-6 + 447 * 3.4e-6 + 511.0 / 512 * 1e12 / (0.96 * 400e9)));
+}
+
+TEST_CASE("NCCL uses all NICs of a GPU that has several") {
+  const WorldShape world{4, 8};
+  const auto seconds = [&](double nics, double nic_bytes_per_s) {
+    Links links{450e9, nic_bytes_per_s, nics, WorldAlgorithm::kMultiRing};
+    links.protocols = nccl_protocols({4, 8, 450e9, "nvlink", nics, nic_bytes_per_s, "efa"}).value();
+    const CollectiveSeconds made(world, links);
+    return std::pair(made.world(ho::Collective::kAllGather, 1e10),
+                     made.inter(ho::Collective::kAllGather, 1e10));
+  };
+  // P5: 32 NICs of 100 Gbit/s beside 8 GPUs; and half a NIC a GPU stays half a NIC.
+  CHECK(seconds(32, 12.5e9) == seconds(8, 50e9));
+  CHECK(seconds(4, 50e9).first > 1.9 * seconds(8, 50e9).first);
 }
 
 TEST_CASE("a network that is not known is named") {

@@ -58,6 +58,25 @@ TEST_CASE("NCCL's rings, two nodes of four ranks and NICs") {
         Approx(8.4 * kUs + 10 * 3.4 * kUs + 4 * 14 * kUs + 1400 * kUs));
 }
 
+TEST_CASE("flat rings are no more than a group has ranks, however many NICs it has") {
+  for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
+    const Call call{collective, Algorithm::kMultiRing, 8 * kMB};
+    const Cluster as_many = cluster_of(4, 2, 1, 4);
+    const Cluster more = cluster_of(4, 2, 1, 16);
+    CHECK(all_of(more, call).levels[1].flows == 4);
+    CHECK(seconds_of(more, all_ranks(more), call) == seconds_of(as_many, all_ranks(as_many), call));
+    // Of a rank in each group there is one ring, on one NIC of its own, or on a quarter of one.
+    const Cluster one = cluster_of(4, 2, 1, 1);
+    const auto rail_rate = [&](const Cluster& cluster) {
+      const Members rail = *between_groups(cluster, 4);
+      return rate_of(cluster, rail, 1, work_of(cluster, rail, call).levels[1]);
+    };
+    CHECK(rail_rate(more) == 10e9);
+    CHECK(rail_rate(as_many) == 10e9);
+    CHECK(rail_rate(one) == 2.5e9);
+  }
+}
+
 TEST_CASE("NCCL's trees, nodes of eight ranks and NICs") {
   const auto work = [](uint32_t ranks, uint32_t nodes) {
     return all_of(cluster_of(ranks, nodes, 1, 8), {Collective::kAllReduce, Algorithm::kTree, kMB});

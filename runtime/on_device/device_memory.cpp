@@ -38,7 +38,7 @@ void DeviceMemory::release(void* address, size_t bytes) {
   }
 }
 
-std::string DeviceMemory::place() const {
+std::string DeviceMemory::where() const {
   std::string text = " on device " + std::to_string(device_->ordinal()) + ", which has " +
                      std::to_string(device_->memory_bytes()) + " bytes in all";
   if (!why_.ok()) {

@@ -26,7 +26,7 @@ class DeviceMemory final : public Memory {
   // Waits for its own stream. What other streams do with the memory is over.
   void release(void* address, size_t bytes) override;
   [[nodiscard]] const DeviceOperations& operations() const override { return *operations_; }
-  [[nodiscard]] std::string place() const override;
+  [[nodiscard]] std::string where() const override;
 
   // By place. Of the device: what was allocated here and not released, and what operations need.
   [[nodiscard]] size_t state_bytes() const { return state_bytes_; }

@@ -14,7 +14,7 @@ namespace paro {
 namespace {
 
 // Sums that can run side by side: adding up in one would wait for each addition in turn.
-constexpr size_t kSums = ho::device::kNormLanes;
+constexpr size_t kSums = ho::device::kNormColumns;
 
 constexpr bool is_finite(float value) {
   constexpr uint32_t kExponent = 0x7f800000;

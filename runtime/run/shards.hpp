@@ -33,8 +33,8 @@ struct Shards {
   std::vector<Routes> frozen_routes;
   std::map<uint32_t, Routes> merged_routes;  // by a bucket's first unit
   std::vector<UnitState> units;
-  ControlPlace control;  // of the present step
-  ho::Status broken;     // the first error that ended the runner, or ok
+  ControlMemory control;  // of the present step
+  ho::Status broken;      // the first error that ended the runner, or ok
 
   [[nodiscard]] ho::GlobalRank self() const { return domains->self(); }
   // The ranks of domains->world(), by their number there.

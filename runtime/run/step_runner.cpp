@@ -88,7 +88,7 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_
     HORING_ASSIGN(UnitState unit, UnitState::make(shards_.ledger, layout, shape, self()));
     shards_.units.push_back(std::move(unit));
   }
-  HORING_ASSIGN(shards_.control, ControlPlace::make(shards_.ledger.memory()));
+  HORING_ASSIGN(shards_.control, ControlMemory::make(shards_.ledger.memory()));
   return progress_.buffers().allocate(shards_, shape);
 }
 

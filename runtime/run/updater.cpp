@@ -44,9 +44,9 @@ ho::Result<GradientSums> Updater::norm(const Shards& shards,
                                        double factor,
                                        NotFiniteRecord& not_finite) const {
   const Operations& operations = shards.ledger.operations();
-  GradientSums* const place = &shards.control.get()->sums;
+  GradientSums* const on_memory = &shards.control.get()->sums;
   const ho::DType dtype = shards.config.gradient_dtype;
-  operations.zero(place, sizeof *place);
+  operations.zero(on_memory, sizeof *on_memory);
   uint64_t before = 0;
   for (size_t u = 0; u < shards.units.size(); ++u) {
     const uint64_t elements = shards.config.units[u].trained;  // behind them lies padding
@@ -56,12 +56,12 @@ ho::Result<GradientSums> Updater::norm(const Shards& shards,
       }
       const uint64_t count = std::min(range.end, elements) - range.begin;
       const void* const values = shards.units[u].sums.at(range.begin);
-      operations.norm(dtype, values, count, factor, before + range.begin, place);
+      operations.norm(dtype, values, count, factor, before + range.begin, on_memory);
     }
     before += elements;
   }
   GradientSums sums = {};
-  operations.fetch_later(place, std::as_writable_bytes(std::span(&sums, 1)));
+  operations.fetch_later(on_memory, std::as_writable_bytes(std::span(&sums, 1)));
   HORING_TRY(operations.finish());
   if (const auto first = first_not_finite_of(sums)) {
     size_t unit = 0;

@@ -62,14 +62,14 @@ void Buffer::round_in_place(ho::DType dtype, uint64_t count) {
   }
 }
 
-ho::Result<ControlPlace> ControlPlace::make(Memory& memory) {
-  void* const place = memory.allocate(sizeof(StepControl));
-  if (place == nullptr) {
+ho::Result<ControlMemory> ControlMemory::make(Memory& memory) {
+  void* const control = memory.allocate(sizeof(StepControl));
+  if (control == nullptr) {
     return ho::Status(ho::StatusCode::kOutOfMemory,
                       "no memory for the " + std::to_string(sizeof(StepControl)) +
-                          " bytes of a step's control" + memory.place());
+                          " bytes of a step's control" + memory.where());
   }
-  return ControlPlace(At{&memory, static_cast<StepControl*>(place)});
+  return ControlMemory(At{&memory, static_cast<StepControl*>(control)});
 }
 
 ho::Result<Buffer> Ledger::allocate(Purpose purpose, uint64_t bytes) {
@@ -80,7 +80,7 @@ ho::Result<Buffer> Ledger::allocate(Purpose purpose, uint64_t bytes) {
   if (address == nullptr) {
     return ho::Status(ho::StatusCode::kOutOfMemory,
                       "no memory for " + std::to_string(bytes) + " bytes of " +
-                          std::string(to_string(purpose)) + memory_.place() + "; this rank holds " +
+                          std::string(to_string(purpose)) + memory_.where() + "; this rank holds " +
                           std::to_string(now_.total()) +
                           " bytes of states already: take a strategy that splits more (paro plan)");
   }

@@ -31,7 +31,7 @@ class Memory {
   // On what it has allocated; they live as long as it.
   [[nodiscard]] virtual const Operations& operations() const = 0;
   // Where it is and how much there is, after "no memory for 5 bytes of gradients"; may be "".
-  [[nodiscard]] virtual std::string place() const { return {}; }
+  [[nodiscard]] virtual std::string where() const { return {}; }
 };
 
 class HostMemory final : public Memory {
@@ -93,11 +93,11 @@ class Buffer {
 };
 
 // The control of a step where the states lie, zeroed. No ledger counts its bytes.
-class ControlPlace {
+class ControlMemory {
  public:
-  ControlPlace() = default;  // nowhere
+  ControlMemory() = default;  // nowhere
   // The memory outlives it.
-  [[nodiscard]] static ho::Result<ControlPlace> make(Memory& memory);
+  [[nodiscard]] static ho::Result<ControlMemory> make(Memory& memory);
   [[nodiscard]] StepControl* get() const { return at_ ? at_->control : nullptr; }
 
  private:
@@ -106,7 +106,7 @@ class ControlPlace {
     StepControl* control;
     void release() const noexcept { memory->release(control, sizeof(StepControl)); }
   };
-  explicit ControlPlace(At at) : at_(at) {}
+  explicit ControlMemory(At at) : at_(at) {}
   ho::Owned<At> at_;
 };
 

@@ -1,5 +1,5 @@
-// The links under a job as levels (cost/cluster.hpp), from HORING_LEVELS_FILE: which all ranks have
-// alike, or no communicator is made.
+// The links under a job as levels (cost/cluster.hpp), from HORING_LEVELS_FILE: of which all ranks
+// have the same, or no communicator is made.
 #pragma once
 
 #include <cstdint>

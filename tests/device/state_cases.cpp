@@ -26,23 +26,24 @@ class Twin {
   Twin(DeviceMemory& memory, std::vector<std::byte> bytes, size_t shift = 0)
       : memory_(memory), host_(std::move(bytes)), shift_(shift) {
     host_.resize(host_.size() + kSpare, std::byte{0x5a});
-    place_ = static_cast<std::byte*>(memory.allocate(host_.size() + shift));
-    host_place_.resize(host_.size() + shift + kSpare);
+    device_memory_ = static_cast<std::byte*>(memory.allocate(host_.size() + shift));
+    host_memory_.resize(host_.size() + shift + kSpare);
     std::memcpy(on_host(), host_.data(), host_.size());
-    memory.operations().store(host_, place_ + shift);
+    memory.operations().store(host_, device_memory_ + shift);
   }
   Twin(const Twin&) = delete;
   Twin& operator=(const Twin&) = delete;
-  ~Twin() { memory_.release(place_, host_.size() + shift_); }
+  ~Twin() { memory_.release(device_memory_, host_.size() + shift_); }
 
   template <typename T = void>
   [[nodiscard]] T* on_device() const {
-    return reinterpret_cast<T*>(place_ + shift_);
+    return reinterpret_cast<T*>(device_memory_ + shift_);
   }
   template <typename T = void>
   [[nodiscard]] T* on_host() {
-    const auto address = std::bit_cast<uintptr_t>(host_place_.data());
-    return reinterpret_cast<T*>(host_place_.data() + (kSpare - address % kSpare) % kSpare + shift_);
+    const auto address = std::bit_cast<uintptr_t>(host_memory_.data());
+    return reinterpret_cast<T*>(host_memory_.data() + (kSpare - address % kSpare) % kSpare +
+                                shift_);
   }
   void put(std::span<const std::byte> bytes) {
     std::memcpy(on_host(), bytes.data(), bytes.size());
@@ -67,9 +68,9 @@ class Twin {
  private:
   DeviceMemory& memory_;
   std::vector<std::byte> host_;
-  std::vector<std::byte> host_place_;
+  std::vector<std::byte> host_memory_;
   size_t shift_;
-  std::byte* place_ = nullptr;
+  std::byte* device_memory_ = nullptr;
 };
 
 enum class Numbers : uint8_t { kAny, kFinite };
@@ -100,7 +101,7 @@ std::vector<std::byte> patterns(DType dtype, uint64_t count, uint64_t seed, Numb
   return bytes;
 }
 
-std::string name_of(DType dtype) {
+std::string dtype_text(DType dtype) {
   return std::string(ho::to_string(dtype));
 }
 std::string sized(const std::string& what, uint64_t count) {
@@ -142,7 +143,8 @@ std::string adds(DeviceMemory& memory) {
           Twin from(memory, patterns(dtype, count, 2, Numbers::kFinite), shift);
           host.add(sum, sums.on_host(), dtype, from.on_host(), count);
           device.add(sum, sums.on_device(), dtype, from.on_device(), count);
-          auto text = sums.difference(sized(name_of(dtype) + " added to " + name_of(sum), count));
+          auto text =
+              sums.difference(sized(dtype_text(dtype) + " added to " + dtype_text(sum), count));
           if (!text.empty()) {
             return text;
           }
@@ -169,7 +171,7 @@ std::string rounds(DeviceMemory& memory) {
       host.copy(both.on_host(), masters.on_host(), count * ho::size_bytes(dtype));
       device.copy(both.on_device(), masters.on_device(), count * ho::size_bytes(dtype));
       for (Twin* const twin : {&rounded, &both}) {
-        if (auto text = twin->difference(sized("rounded to " + name_of(dtype), count));
+        if (auto text = twin->difference(sized("rounded to " + dtype_text(dtype), count));
             !text.empty()) {
           return text;
         }
@@ -197,7 +199,7 @@ std::string norms(DeviceMemory& memory) {
             dtype, values.on_host(), count, factor, first_index, sums.on_host<GradientSums>());
         device.norm(
             dtype, values.on_device(), count, factor, first_index, sums.on_device<GradientSums>());
-        if (auto text = sums.difference(sized("the norm of " + name_of(dtype), count));
+        if (auto text = sums.difference(sized("the norm of " + dtype_text(dtype), count));
             !text.empty()) {
           return text;
         }
@@ -259,7 +261,7 @@ std::string updates(DeviceMemory& memory, const Rule& rule) {
                  " steps were taken";
         }
         if (auto text = unit.difference(); !text.empty()) {
-          return sized(std::string(to_string(rule)) + ", " + name_of(dtype), count) + ", step " +
+          return sized(std::string(to_string(rule)) + ", " + dtype_text(dtype), count) + ", step " +
                  std::to_string(step) + ": " + text;
         }
       }
@@ -287,7 +289,7 @@ std::string hashes_and_finds(DeviceMemory& memory) {
       for (const size_t shift : {size_t{0}, element, 3 * element}) {
         for (const Numbers numbers : {Numbers::kAny, Numbers::kFinite}) {
           Twin values(memory, patterns(dtype, count, 6, numbers), shift);
-          const std::string what = sized(name_of(dtype), count);
+          const std::string what = sized(dtype_text(dtype), count);
           if (device.hash(values.on_device(), count * element) !=
               host.hash(values.on_host(), count * element)) {
             return what + ": another hash";
@@ -310,7 +312,7 @@ std::string fetches_and_stores(DeviceMemory& memory) {
   const HostOperations host;
   for (const DType dtype : kTypes) {
     for (const uint64_t count : kCounts) {
-      const std::string what = sized(name_of(dtype), count);
+      const std::string what = sized(dtype_text(dtype), count);
       Twin values(memory, patterns(dtype, count, 7, Numbers::kAny), ho::size_bytes(dtype));
       std::vector<float> got(count);
       std::vector<float> want(count);

@@ -38,7 +38,7 @@ struct Rank {
       shards.units.push_back(
           UnitState::make(shards.ledger, layout, state_shape(shards), shards.self()).value());
     }
-    shards.control = ControlPlace::make(memory).value();
+    shards.control = ControlMemory::make(memory).value();
   }
   [[nodiscard]] bool second() const { return shards.self().value() == 1; }
   void agree() {

@@ -187,16 +187,16 @@ struct NormOnHost {
     NormArguments norm = read_arguments<NormArguments>(arguments);
     move_to_host(norm.values, norm.elements > 0, translate);
     move_to_host(norm.parts, norm.elements > 0, translate);
-    std::vector<GradientSums> lanes(kThreads);
+    std::vector<GradientSums> columns(kThreads);
     for (uint64_t tile = 0; tile < norm_tiles(norm.elements); ++tile) {
       for (unsigned thread = 0; thread < kThreads; ++thread) {
-        lanes[thread] = lane_of_tile<Codec>(norm, tile, thread);
+        columns[thread] = column_of_tile<Codec>(norm, tile, thread);
       }
       for (unsigned thread = 0; thread < kThreads; ++thread) {
-        add_lanes(lanes.data(), thread);
+        add_columns(columns.data(), thread);
       }
-      add_blocks(lanes.data(), 0);
-      memory_at<GradientSums>(norm.parts)[tile] = lanes[0];
+      add_blocks(columns.data(), 0);
+      memory_at<GradientSums>(norm.parts)[tile] = columns[0];
     }
   }
   static std::vector<TouchedRange> ranges(void** arguments) {

@@ -35,7 +35,7 @@ struct LevelsFile {
 // What parse_levels() reads as the same levels, to the last bit. A rate without limit is left out.
 [[nodiscard]] std::string levels_text(const LevelsFile& file);
 
-// All that decisions go by, for those who must decide alike to compare: a text for each kind of
+// All that decisions go by, for those who must decide the same to compare: a text for each kind of
 // value, with that of every level ("rates": "450GB, 50GB"), exact, on one line and at most
 // kMaxComparedBytes long. Long tables are told by their digest.
 struct ComparedField {

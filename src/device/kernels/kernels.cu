@@ -13,16 +13,16 @@ __device__ inline uint64_t all_threads() {
 
 template <class Codec>
 __device__ inline void run_norm(const NormArguments& arguments) {
-  __shared__ GradientSums lanes[kThreads];
+  __shared__ GradientSums columns[kThreads];
   const uint64_t tiles = norm_tiles(arguments.elements);
   for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    lanes[threadIdx.x] = lane_of_tile<Codec>(arguments, tile, threadIdx.x);
+    columns[threadIdx.x] = column_of_tile<Codec>(arguments, tile, threadIdx.x);
     __syncthreads();
-    add_lanes(lanes, threadIdx.x);
+    add_columns(columns, threadIdx.x);
     __syncthreads();
-    add_blocks(lanes, threadIdx.x);
+    add_blocks(columns, threadIdx.x);
     if (threadIdx.x == 0) {
-      memory_at<GradientSums>(arguments.parts)[tile] = lanes[0];
+      memory_at<GradientSums>(arguments.parts)[tile] = columns[0];
     }
     __syncthreads();
   }

@@ -10,7 +10,7 @@
 
 namespace ho::device {
 
-static_assert(kThreads == kNormTileBlocks * kNormLanes);  // a thread for each lane of a tile
+static_assert(kThreads == kNormTileBlocks * kNormColumns);  // a thread for each column of a tile
 
 HORING_DEVICE constexpr uint64_t parts_of(uint64_t count, uint64_t in_each) {
   return count / in_each + (count % in_each != 0 ? 1U : 0U);
@@ -21,17 +21,17 @@ HORING_DEVICE constexpr uint64_t norm_tiles(uint64_t elements) {
 
 // --- Norms ------------------------------------------------------------------------------------
 
-// Adds an element, scaled, to the lane's sums.
+// Adds an element, scaled, to the column's sums.
 HORING_DEVICE inline void add_element(const NormArguments& arguments,
                                       uint64_t index,
                                       float value,
-                                      GradientSums& lane) {
+                                      GradientSums& column) {
   if (is_finite(value)) {
     const auto wide = static_cast<double>(value);
-    lane.squared += wide * wide;
+    column.squared += wide * wide;
   } else {
     const uint64_t from_last = kLastIndex - (arguments.first_index + index);
-    add(lane, {0, 1, from_last, is_nan(value) ? 1U : 0U});
+    add(column, {0, 1, from_last, is_nan(value) ? 1U : 0U});
   }
 }
 
@@ -42,48 +42,48 @@ HORING_DEVICE inline float scaled_element(const NormArguments& arguments, uint64
   return value[0] * arguments.scale;
 }
 
-// Step 1: a lane of one of the tile's blocks.
+// Step 1: a column of one of the tile's blocks.
 template <class Codec>
-HORING_DEVICE inline GradientSums lane_of_tile(const NormArguments& arguments,
-                                               uint64_t tile,
-                                               unsigned thread) {
+HORING_DEVICE inline GradientSums column_of_tile(const NormArguments& arguments,
+                                                 uint64_t tile,
+                                                 unsigned thread) {
   constexpr uint64_t kTogether = 8;  // so many reads are under way
-  const uint64_t block = tile * kNormTileBlocks + thread / kNormLanes;
-  uint64_t index = block * kNormBlockElements + thread % kNormLanes;
+  const uint64_t block = tile * kNormTileBlocks + thread / kNormColumns;
+  uint64_t index = block * kNormBlockElements + thread % kNormColumns;
   const uint64_t block_end = (block + 1) * kNormBlockElements;
   const uint64_t end = block_end < arguments.elements ? block_end : arguments.elements;
-  GradientSums lane = {};
-  for (; index + (kTogether - 1) * kNormLanes < end; index += kTogether * kNormLanes) {
+  GradientSums column = {};
+  for (; index + (kTogether - 1) * kNormColumns < end; index += kTogether * kNormColumns) {
     float values[kTogether];
     HORING_UNROLL
     for (uint64_t k = 0; k < kTogether; ++k) {
-      values[k] = scaled_element<Codec>(arguments, index + k * kNormLanes);
+      values[k] = scaled_element<Codec>(arguments, index + k * kNormColumns);
     }
     HORING_UNROLL
     for (uint64_t k = 0; k < kTogether; ++k) {
-      add_element(arguments, index + k * kNormLanes, values[k], lane);
+      add_element(arguments, index + k * kNormColumns, values[k], column);
     }
   }
-  for (; index < end; index += kNormLanes) {
-    add_element(arguments, index, scaled_element<Codec>(arguments, index), lane);
+  for (; index < end; index += kNormColumns) {
+    add_element(arguments, index, scaled_element<Codec>(arguments, index), column);
   }
-  return lane;
+  return column;
 }
 
-// Step 2: the lanes of each block.
-HORING_DEVICE inline void add_lanes(GradientSums* lanes, unsigned thread) {
-  if (thread % kNormLanes == 0) {
-    for (unsigned lane = 1; lane < kNormLanes; ++lane) {
-      add(lanes[thread], lanes[thread + lane]);
+// Step 2: the columns of each block.
+HORING_DEVICE inline void add_columns(GradientSums* columns, unsigned thread) {
+  if (thread % kNormColumns == 0) {
+    for (unsigned column = 1; column < kNormColumns; ++column) {
+      add(columns[thread], columns[thread + column]);
     }
   }
 }
 
 // Step 3: the blocks of the tile; the sum is then the first thread's.
-HORING_DEVICE inline void add_blocks(GradientSums* lanes, unsigned thread) {
+HORING_DEVICE inline void add_blocks(GradientSums* columns, unsigned thread) {
   if (thread == 0) {
     for (unsigned block = 1; block < kNormTileBlocks; ++block) {
-      add(lanes[0], lanes[block * kNormLanes]);
+      add(columns[0], columns[block * kNormColumns]);
     }
   }
 }

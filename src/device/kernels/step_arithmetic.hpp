@@ -9,12 +9,12 @@ namespace ho::device {
 
 // --- A norm's order of additions --------------------------------------------------------------
 //
-// A range is cut into blocks from its beginning on. In a block lane l adds elements l, l + 16, and
-// so on; then the lanes are added in order, then the blocks of a tile, the tiles of a section, and
-// the sections to what was there before. So neither a host's vectors nor a device's grid show in
-// the sum, and a device has enough that is independent: a thread for a lane, a block of threads for
-// a tile.
-inline constexpr uint64_t kNormLanes = 16;
+// A range is cut into blocks from its beginning on. In a block column l adds elements l, l + 16,
+// and so on; then the columns are added in order, then the blocks of a tile, the tiles of a
+// section, and the sections to what was there before. So neither a host's vectors nor a device's
+// grid show in the sum, and a device has enough that is independent: a thread for a column, a block
+// of threads for a tile.
+inline constexpr uint64_t kNormColumns = 16;
 inline constexpr uint64_t kNormBlockElements = 4096;
 inline constexpr uint64_t kNormTileBlocks = 16;
 inline constexpr uint64_t kNormSectionTiles = 32;

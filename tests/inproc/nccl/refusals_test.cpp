@@ -1,4 +1,4 @@
-// What is refused before NCCL gets it, and what ranks must have alike.
+// What is refused before NCCL gets it, and what ranks must have in common.
 #include <array>
 
 #include "catch.hpp"

@@ -130,7 +130,7 @@ TEST_CASE("the first operation that fails is named, and none runs after it") {
           CHECK(all.finish().message() == status.message());
           // Memory, too, has that cause.
           CHECK(memory->allocate(4) == nullptr);
-          CHECK(memory->place().find(status.message()) != std::string::npos);
+          CHECK(memory->where().find(status.message()) != std::string::npos);
         }
         memory->release(at, 16384);
       }

@@ -18,7 +18,7 @@ namespace ho::nccl_double {
 
 enum class Kind : uint8_t { kAllGather, kReduceScatter, kAllReduce, kBroadcast };
 
-// What all ranks of a collective must say alike.
+// What all ranks of a collective must have in common.
 struct Shape {
   Kind kind = Kind::kAllGather;
   size_t count = 0;

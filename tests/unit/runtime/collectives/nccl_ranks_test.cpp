@@ -1,4 +1,4 @@
-// What ranks must have alike before NCCL is used.
+// What ranks must have in common before NCCL is used.
 #include "collectives/nccl_ranks.hpp"
 
 #include <vector>
@@ -23,7 +23,7 @@ std::vector<NcclRankFacts> three_ranks() {
 
 }  // namespace
 
-TEST_CASE("ranks that have all alike may use NCCL") {
+TEST_CASE("ranks with the same facts may use NCCL") {
   CHECK(check_equal(three_ranks()).ok());
   CHECK(check_equal({}).ok());
 }

@@ -4,14 +4,14 @@
 #define FAKE_VERSION 22809
 #endif
 
-#define SHOWN extern "C" __attribute__((visibility("default")))
+#define EXPORTED extern "C" __attribute__((visibility("default")))
 #define ANY_CALL(name) \
-  SHOWN int name();    \
+  EXPORTED int name(); \
   int name() {         \
     return 0;          \
   }
 
-SHOWN int ncclGetVersion(int* version);
+EXPORTED int ncclGetVersion(int* version);
 int ncclGetVersion(int* version) {
   *version = FAKE_VERSION;
   return *version == 0 ? 3 : 0;

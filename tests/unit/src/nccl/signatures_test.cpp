@@ -66,18 +66,18 @@ constexpr size_t kCompared = 17;
 
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
 static_assert(sizeof(Config) <= sizeof(ncclConfig_t));
-#define SAME_PLACE(ours, theirs)                                           \
+#define SAME_OFFSET(ours, theirs)                                          \
   static_assert(offsetof(Config, ours) == offsetof(ncclConfig_t, theirs)); \
   static_assert(sizeof(Config::ours) == sizeof(ncclConfig_t::theirs));
-SAME_PLACE(size, size)
-SAME_PLACE(magic, magic)
-SAME_PLACE(version, version)
-SAME_PLACE(blocking, blocking)
-SAME_PLACE(cluster_size, cgaClusterSize)
-SAME_PLACE(min_ctas, minCTAs)
-SAME_PLACE(max_ctas, maxCTAs)
-SAME_PLACE(net_name, netName)
-SAME_PLACE(split_share, splitShare)
+SAME_OFFSET(size, size)
+SAME_OFFSET(magic, magic)
+SAME_OFFSET(version, version)
+SAME_OFFSET(blocking, blocking)
+SAME_OFFSET(cluster_size, cgaClusterSize)
+SAME_OFFSET(min_ctas, minCTAs)
+SAME_OFFSET(max_ctas, maxCTAs)
+SAME_OFFSET(net_name, netName)
+SAME_OFFSET(split_share, splitShare)
 static_assert(kUndefined == NCCL_CONFIG_UNDEF_INT);
 static_assert(kConfigVersion <= NCCL_VERSION_CODE);
 static_assert(kMinVersion == NCCL_VERSION(2, 20, 0));

@@ -47,7 +47,7 @@ struct PublishedMemory {
 
 // What a table is there for: constants are fitted on it, it was held out from that, it is planned
 // with the GPU's default MFU, or it lacks what a score would need.
-enum class TableUse : uint8_t { kFit, kHeldOut, kDefaultMfu, kShown };
+enum class TableUse : uint8_t { kFit, kHeldOut, kDefaultMfu, kListed };
 // Of the mean error of what is planned with the default MFU, and of memory.
 inline constexpr double kDefaultMfuTarget = 0.12;
 inline constexpr double kMemoryTarget = 0.03;

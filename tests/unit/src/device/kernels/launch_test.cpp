@@ -310,15 +310,15 @@ TEST_CASE("a norm of more than its parts have room for has the same bits") {
     values[i] = static_cast<float>(i % 1013) / 7;
   }
   values[values.size() - 3] = std::numeric_limits<float>::infinity();
-  const auto norm_with = [&](size_t room) {
-    std::vector<GradientSums> parts(room);
+  const auto norm_with = [&](size_t capacity) {
+    std::vector<GradientSums> parts(capacity);
     GradientSums sums = {};
     REQUIRE(kernels
                 .norm(kStream,
                       {.values = on_device(values.data()),
                        .elements = values.size(),
                        .first_index = 5,
-                       .parts = {on_device(parts.data()), room},
+                       .parts = {on_device(parts.data()), capacity},
                        .sums = on_device(&sums)})
                 .ok());
     return sums;

@@ -95,7 +95,7 @@ GradientSums tile_on_device(const NormArguments& arguments, uint64_t tile, uint6
     order[thread] = thread;
   }
   std::mt19937_64 random(seed);
-  std::vector<GradientSums> lanes(kThreads);
+  std::vector<GradientSums> columns(kThreads);
   const auto each_thread = [&](auto step) {
     std::shuffle(order.begin(), order.end(), random);
     for (const unsigned thread : order) {
@@ -103,10 +103,10 @@ GradientSums tile_on_device(const NormArguments& arguments, uint64_t tile, uint6
     }
   };
   each_thread(
-      [&](unsigned thread) { lanes[thread] = lane_of_tile<Float32>(arguments, tile, thread); });
-  each_thread([&](unsigned thread) { add_lanes(lanes.data(), thread); });
-  each_thread([&](unsigned thread) { add_blocks(lanes.data(), thread); });
-  return lanes[0];
+      [&](unsigned thread) { columns[thread] = column_of_tile<Float32>(arguments, tile, thread); });
+  each_thread([&](unsigned thread) { add_columns(columns.data(), thread); });
+  each_thread([&](unsigned thread) { add_blocks(columns.data(), thread); });
+  return columns[0];
 }
 
 constexpr size_t kSizes[] = {0,

@@ -18,11 +18,11 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kMaxMbps = 4e9;
 
 uint32_t mbps_of(double bytes_per_s) {
-  return static_cast<uint32_t>(std::clamp(bytes_per_s * 8 / 1e6, 1.0, kMaxMbps));
+  return static_cast<uint32_t>(std::clamp(bytes_per_s * 8 / 1e6 + 0.5, 1.0, kMaxMbps));
 }
 
 uint32_t ns_of(double seconds) {
-  return static_cast<uint32_t>(std::min(seconds * 1e9, 4e9));
+  return static_cast<uint32_t>(std::min(seconds * 1e9 + 0.5, 4e9));
 }
 
 // Bytes/s over the boundary of each unit that the level joins, of long messages.

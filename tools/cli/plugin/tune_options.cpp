@@ -11,6 +11,7 @@
 #include "cli/plugin/nccl_filter.hpp"
 #include "cli/subcommands/exit_status.hpp"
 #include "core/tuner/cost_table.hpp"
+#include "core/tuner/levels.hpp"
 #include "core/tuner/tuning_file.hpp"
 
 namespace ho {
@@ -108,7 +109,36 @@ Status stand_in(const CLI::App& app,
   return {};
 }
 
+// What neither an option nor another variable says.
+Status take_levels(const CLI::App& app, TuneOptions& options) {
+  HORING_ASSIGN(const auto levels, plugin::levels_from_environment());
+  if (!levels) {
+    return {};
+  }
+  const auto found = plugin::on_levels(*levels, inputs_of(options));
+  if (!found.ok()) {
+    return found.status().with_context(std::string(env::kLevelsFile.name));
+  }
+  options.from_environment.push_back(std::string(env::kLevelsFile.name) + "=" +
+                                     env::text(env::kLevelsFile));
+  if (app.count("--nics") == 0) {
+    options.nics = found->nic_count;
+  }
+  if (app.count("--nic-mbps") == 0) {
+    options.nic_mbps = found->nic_mbps;
+  }
+  if (app.count("--intra-gbps") == 0) {
+    options.intra_mbps = found->intra_mbps;
+  }
+  if (app.count("--hop-us") == 0 && !env::text_if_set(env::kTunerHopUs)) {
+    options.hop_ns = found->hop_ns;
+  }
+  options.intra_hop_ns = found->intra_hop_ns;
+  return {};
+}
+
 Status take_environment(const CLI::App& app, TuneOptions& options) {
+  HORING_TRY(take_levels(app, options));
   HORING_TRY(stand_in(app, "--nics", env::kTunerNics, options, options.nics));
   HORING_TRY(stand_in(app, "--nic-mbps", env::kTunerNicMbps, options, options.nic_mbps));
   // As in the tuner, rings are as fast as the NIC where nothing else is given.
@@ -179,7 +209,8 @@ Parsed<TuneOptions> parse_tune_options(int argc, const char* const* argv) {
   CLI::App app(
       "Prints what the NCCL tuner chooses for each collective and size on such nodes, and the "
       "modelled times. Sizes are NCCL's: of all ranks together, for all-reduce the buffer. What is "
-      "not given is taken from HORING_TUNING_FILE and HORING_TUNER_*, as in the tuner itself; "
+      "not given is taken from HORING_TUNING_FILE, HORING_TUNER_* and HORING_LEVELS_FILE, as in "
+      "the tuner itself; "
       "NCCL_ALGO "
       "and NCCL_PROTO count too.",
       "horing tune");
@@ -211,7 +242,8 @@ plugin::CommonInputs inputs_of(const TuneOptions& options) {
   inputs.rail_mbps = options.rail_mbps;
   inputs.nic_mbps = options.nic_mbps.value_or(options.rail_mbps);
   inputs.intra_mbps = options.intra_mbps;
-  inputs.hop_ns = options.hop_us * 1000;
+  inputs.hop_ns = options.hop_ns.value_or(options.hop_us * 1000);
+  inputs.intra_hop_ns = options.intra_hop_ns.value_or(inputs.intra_hop_ns);
   inputs.collnet_connected = 1;
   inputs.sets_chunk_size = options.chunk_sizes ? 1 : 0;
   inputs.reduces_all_types = 1;

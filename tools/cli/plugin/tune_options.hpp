@@ -14,7 +14,7 @@
 namespace ho {
 
 // As on the command line, else in the variables that the tuner itself reads (HORING_TUNING_FILE,
-// HORING_TUNER_*), else the defaults.
+// HORING_TUNER_*, HORING_LEVELS_FILE), else the defaults.
 struct TuneOptions {
   uint32_t nodes = 4;
   uint32_t ranks_per_node = 4;
@@ -24,6 +24,8 @@ struct TuneOptions {
   std::optional<uint32_t> nic_mbps;  // nothing: rail_mbps
   uint32_t intra_mbps = 2'400'000;   // of one GPU; 0: no limit
   uint32_t hop_us = 20;
+  std::optional<uint32_t> hop_ns;                     // of levels; nothing: hop_us
+  std::optional<uint32_t> intra_hop_ns;               // of levels; nothing: as the tuner assumes
   uint32_t channels = 0;                              // 0: as the tuner assumes
   uint64_t buffer_bytes = plugin::kUsualBufferBytes;  // NCCL_BUFFSIZE
   bool nvswitch = false;

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +13,7 @@
 #include "cli/plugin/tune_report.hpp"
 #include "core/tuner/cost_table.hpp"
 #include "scoped_variable.hpp"
+#include "temporary_folder.hpp"
 
 namespace ho {
 namespace {
@@ -301,6 +303,27 @@ TEST_CASE("tune: a rule that cannot be applied says so, and why") {
         "t.csv:1 has tree, which is not possible here (NCCL has no such algorithm for "
         "all_gather)");
   CHECK(why({}, "*,*,*,*,*,default\n", TunedCollective::kAllGather) == "t.csv:1");
+}
+
+TEST_CASE("tune: levels of links stand in for what neither options nor other variables say") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("levels.json");
+  std::ofstream(path) << R"({"levels": [{"size": 4, "rate": "100GB", "latency": "1.5us"},
+      {"size": 4, "rate": "25GB", "nics": 2, "latency": "7.5us"}]})";
+  const test::ScopedVariable variable("HORING_LEVELS_FILE", path);
+  plugin::CommonInputs inputs = inputs_of(parse_tune({}).options);
+  CHECK(inputs.nic_count == 2);
+  CHECK(inputs.nic_mbps == 200'000);
+  CHECK(inputs.rail_mbps == 200'000);
+  CHECK(inputs.intra_mbps == 800'000);
+  CHECK(inputs.hop_ns == 7500);
+  CHECK(inputs.intra_hop_ns == 1500);
+  inputs = inputs_of(parse_tune({"--nics", "4", "--hop-us", "9"}).options);
+  CHECK(inputs.nic_count == 4);
+  CHECK(inputs.hop_ns == 9000);
+  const test::ScopedVariable rate("HORING_TUNER_NIC_MBPS", "300");
+  CHECK(inputs_of(parse_tune({}).options).nic_mbps == 300);
+  CHECK(parse_tune({"--nodes", "5"}).exit_status == 2);
 }
 
 TEST_CASE("tune: the tuner's own variables stand in for options that are not given") {

@@ -18,7 +18,6 @@ logger = logging.getLogger("horing")
 # The interface that this package is written for: major and minor version of horing.h.
 INTERFACE = "0.1"
 IN_PROGRESS = 13
-ALGORITHM_AUTO = 255
 ANY_SOURCE = -1
 DEVICE_NONE = -1
 DEVICE_LOCAL_RANK = -2

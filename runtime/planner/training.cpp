@@ -37,10 +37,6 @@ BytesPerParameter bytes_of(OptimizerKind optimizer, Precision precision) {
   return bytes_of(optimizer, is_wide(precision) ? 4.0 : 2.0);
 }
 
-std::string_view gradient_type(Precision precision) {
-  return is_wide(precision) ? "fp32" : precision == Precision::kFp16 ? "fp16" : "bf16";
-}
-
 ho::Result<uint32_t> sequences_of_rank(uint32_t global_batch,
                                        uint32_t data_ranks,
                                        const ho::OptionNames& named) {

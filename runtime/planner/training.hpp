@@ -28,8 +28,6 @@ inline constexpr std::array kOptimizerNames{std::string_view("adamw"),
 [[nodiscard]] BytesPerParameter bytes_of(OptimizerKind optimizer, Precision precision);
 // The same of elements of so many bytes: of wider ones than 4, states are as wide.
 [[nodiscard]] BytesPerParameter bytes_of(OptimizerKind optimizer, double element_bytes);
-// "bf16"
-[[nodiscard]] std::string_view gradient_type(Precision precision);
 
 // Memory of a GPU that no plan may count on.
 struct Reserve {

@@ -47,13 +47,6 @@ struct Assignment {
                                               const std::optional<GroupFile>& group_file,
                                               uint32_t rails);
 
-// Rail r's NIC as `rank` (whose info is `info`) may use it, for every rail. It is the NIC that its
-// group uses for that rail if that is on its host; else its own NIC on the rail's subnet; else its
-// NICs in turn. Empty names where it has no NIC.
-[[nodiscard]] std::vector<AssignedNic> rails_on_rank(const Assignment& assignment,
-                                                     GlobalRank rank,
-                                                     const RankInfo& info);
-
 // "rank 3 (node1): group 0, rail 3, rail3 10.4.0.1 (same NUMA node, its own)"
 [[nodiscard]] std::string explain_rank(const Assignment& assignment, GlobalRank rank);
 [[nodiscard]] std::string distance_text(Distance distance);

@@ -1,56 +1,9 @@
-// Views of an assignment: as one rank uses it, and as people read it.
-#include <algorithm>
+// An assignment as people read it.
+#include <string>
 
-#include "topo/address.hpp"
 #include "topo/assign.hpp"
 
 namespace ho {
-namespace {
-
-AssignedNic as_rail(const RankNic& nic, const InterfaceAddress& address) {
-  return {nic.name, address.host, address.subnet, nic.speed_mbit, nic.distance, 1};
-}
-
-// How badly an address serves as `wanted`: 0 is the same address, 1 the same subnet.
-int badness(const RankNic& nic, const InterfaceAddress& address, const AssignedNic& wanted) {
-  if (nic.name == wanted.name && address.host == wanted.address) {
-    return 0;
-  }
-  if (!wanted.subnet.empty() && address.subnet == wanted.subnet) {
-    return 1;
-  }
-  return address.ipv6 == (wanted.address.find(':') != std::string::npos) ? 2 : 3;
-}
-
-AssignedNic rail_on(const RankInfo& info, const AssignedNic& wanted, size_t rail) {
-  AssignedNic best;
-  int best_badness = 4;
-  for (size_t i = 0; i < info.nics.size(); ++i) {
-    // Starting at another NIC for each rail takes them in turn where none is better.
-    const RankNic& nic = info.nics[(i + rail) % info.nics.size()];
-    for (const std::string& text : nic.addresses) {
-      const auto address = parse_interface_address(text);
-      if (address && badness(nic, *address, wanted) < best_badness) {
-        best_badness = badness(nic, *address, wanted);
-        best = as_rail(nic, *address);
-      }
-    }
-  }
-  return best_badness == 0 ? wanted : best;
-}
-
-}  // namespace
-
-std::vector<AssignedNic> rails_on_rank(const Assignment& assignment,
-                                       GlobalRank rank,
-                                       const RankInfo& info) {
-  std::vector<AssignedNic> rails;
-  const auto& of_group = assignment.rails[assignment.map.group_of(rank).at()];
-  for (size_t rail = 0; rail < of_group.size(); ++rail) {
-    rails.push_back(rail_on(info, of_group[rail], rail));
-  }
-  return rails;
-}
 
 std::string distance_text(Distance distance) {
   if (distance < kSameHostBridge) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails where modules under python/ import each other in a circle, or against the order of the packages.
+"""Fails where modules under python/ import each other in a circle, or against the order of the packages,
+and where a program under tools/ imports one of tests/.
 
 usage: check_imports.py [ROOT]
 
@@ -43,6 +44,25 @@ def imports_of(path, modules):
                 yield (inner if inner in modules else node.module), node.lineno
 
 
+def is_program(path):
+    if path.suffix:
+        return path.suffix == ".py"
+    with path.open("rb") as file:
+        first = file.readline()
+    return first.startswith(b"#!") and b"python" in first
+
+
+def tests_in_tools(root):
+    """Imports of tests, or of a module that lies there alone, by programs and modules of tools/."""
+    programs = [path for path in sorted((root / "tools").rglob("*")) if path.is_file() and is_program(path)]
+    of_tests = {path.stem for path in (root / "tests").rglob("*.py")} | {"tests"}
+    of_tests -= {path.stem for path in programs}
+    for path in programs:
+        for target, line in imports_of(path, {}):
+            if (target or "").partition(".")[0] in of_tests:
+                yield f"{path.relative_to(root)}:{line}: tools may not import {target}, which is of tests"
+
+
 def check(root):
     modules = modules_of(root / "python")
     problems, edges = [], {}
@@ -59,6 +79,7 @@ def check(root):
         graphlib.TopologicalSorter(edges).prepare()
     except graphlib.CycleError as error:
         problems.append("modules import each other: " + " <- ".join(error.args[1]))
+    problems += tests_in_tools(root)
     return problems, sum(map(len, edges.values()))
 
 

@@ -7,11 +7,11 @@ import unittest
 import check_imports
 
 
-def check_tree(files):
+def check_tree(files, folder_of_all="python"):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for name, text in files.items():
-            path = root / "python" / name
+            path = root / folder_of_all / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         return check_imports.check(root)
@@ -42,6 +42,20 @@ class CheckImports(unittest.TestCase):
         self.assertEqual(len(problems), 2)
         self.assertRegex(problems[0], r"python/horing/a\.py:2: horing may not import torch")
         self.assertRegex(problems[1], r"horing\.torch may not import paro\.torch")
+
+    def test_an_import_of_tests_by_a_tool_is_named_whatever_its_form(self):
+        problems, _ = check_tree({
+            "tests/support/processes.py": "",
+            "tests/support/shared.py": "",
+            "tools/shared.py": "",
+            "tools/bench/gains": "#!/usr/bin/env python3\nimport json\nimport processes\n",
+            "tools/late.py": "def late():\n    from tests.support import x\n",
+            "tools/lint": "#!/bin/bash\nimport processes\n",
+            "tools/sound.py": "import shared\nfrom . import other\n",
+        }, folder_of_all=".")
+        self.assertEqual(len(problems), 2, problems)
+        self.assertRegex(problems[0], r"tools/bench/gains:3: tools may not import processes")
+        self.assertRegex(problems[1], r"tools/late\.py:2: tools may not import tests\.support")
 
 
 if __name__ == "__main__":

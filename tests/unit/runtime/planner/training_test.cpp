@@ -24,8 +24,6 @@ TEST_CASE("bytes of a parameter by optimizer and precision") {
     CHECK(bytes.gradient == row.gradient);
     CHECK(bytes.optimizer == row.states);
   }
-  CHECK(gradient_type(Precision::kFp8) == "bf16");
-  CHECK(gradient_type(Precision::kFp16) == "fp16");
 }
 
 TEST_CASE("a reserve is kept of a memory that is known") {

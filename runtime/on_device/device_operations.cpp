@@ -13,7 +13,6 @@ namespace {
 
 using ho::device::CurrentContext;
 using ho::device::Device;
-using ho::device::DeviceMemory;
 using ho::device::Event;
 using ho::device::Kernels;
 using ho::device::StreamHandle;
@@ -57,7 +56,7 @@ struct DeviceOperations::Scratch {
 DeviceOperations::DeviceOperations(std::shared_ptr<const Device> device,
                                    std::shared_ptr<const Kernels> kernels,
                                    StreamHandle stream,
-                                   DeviceMemory scratch,
+                                   ho::device::DeviceMemory scratch,
                                    Event all,
                                    Staging staging,
                                    std::chrono::milliseconds timeout)
@@ -75,7 +74,8 @@ ho::Result<std::unique_ptr<DeviceOperations>> DeviceOperations::create(
     const DeviceOptions& options) {
   HORING_TRY(check_stream(*device, stream));
   HORING_ASSIGN(auto kernels, ho::device::shared_kernels(*device));
-  HORING_ASSIGN(DeviceMemory scratch, DeviceMemory::create(*device, sizeof(Scratch)));
+  HORING_ASSIGN(ho::device::DeviceMemory scratch,
+                ho::device::DeviceMemory::create(*device, sizeof(Scratch)));
   HORING_ASSIGN(Event all, Event::create(*device));
   HORING_ASSIGN(Staging staging, Staging::create(device, options.slots, options.slot_bytes));
   return std::unique_ptr<DeviceOperations>(  // NOLINTNEXTLINE: private constructor

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "exec/engine_owner.hpp"
 #include "silent_link.hpp"
 #include "silent_transport.hpp"
-#include "test_owner.hpp"
 
 namespace ho {
 namespace {
@@ -28,13 +28,24 @@ class RequestedTransport : public test::SilentTransport {
   std::vector<LinkKey>& requested_;
 };
 
+// Nothing runs here, so nobody asks.
+class IdleOwner final : public EngineOwner {
+ public:
+  void on_failure(const RunError& error) override { FAIL(error.status.message()); }
+  void on_doubt(const MadeCall& /*call*/) override { FAIL("nothing is under way"); }
+  [[nodiscard]] std::optional<RailIndex> rail_to(GlobalRank /*peer*/) const override { return {}; }
+  [[nodiscard]] Result<NextPart> make_next_part(const PartToCome& /*part*/) override {
+    return Status(StatusCode::kInternal, "nothing is under way");
+  }
+};
+
 // Rank 1 of groups of such sizes, without a network.
 struct Bench {
   static constexpr uint16_t kCommunicator = 7;
 
   test::Journal journal;
   test::SilentLink link;
-  test::TestOwner owner;
+  IdleOwner owner;
   std::vector<LinkKey> requested;
   Placement placement;
   CallDevice device{nullptr};

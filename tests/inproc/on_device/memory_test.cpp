@@ -1,4 +1,6 @@
 // Memory for states on a device: what it holds, and what it says where there is none.
+#include <functional>
+
 #include "on_double.hpp"
 
 using namespace paro;
@@ -57,4 +59,33 @@ TEST_CASE("a stream that is captured is refused when operations are made for it"
   const auto refused = DeviceOperations::create(on.device, on.stream.handle());
   CHECK(refused.status().code() == StatusCode::kUnsupported);
   CHECK(cuda_double::end_capture(on.stream.handle()));
+}
+
+TEST_CASE("while the stream is captured operations are refused, and the capture is as it was") {
+  const auto fetch = [](const Operations& all, void* at) {
+    std::vector<std::byte> bytes;
+    all.fetch(at, 64, bytes);
+  };
+  const std::function<void(const Operations&, void*)> calls[] = {
+      [](const Operations& all, void* at) { all.zero(at, 64); },
+      [](const Operations& all, void* at) { all.store(std::vector<std::byte>(64), at); },
+      fetch,
+      [](const Operations&, void*) {}};  // finish() alone
+  for (const auto& call : calls) {
+    StatesOnDouble on;
+    void* const at = on.memory->allocate(64);
+    const Operations& all = on.memory->operations();
+    REQUIRE(all.finish().ok());
+    cuda_double::begin_capture(on.stream.handle());
+    call(all, at);
+    const Status refused = all.finish();
+    on.memory->release(at, 64);
+    CHECK(on.memory->allocate(64) == nullptr);
+    on.memory.reset();
+    CHECK(cuda_double::end_capture(on.stream.handle()));
+    CHECK(refused.code() == StatusCode::kUnsupported);
+    INFO(refused.message());
+    CHECK(refused.message().find("the stream is being captured into a graph") != std::string::npos);
+    CHECK(nothing_violated());
+  }
 }

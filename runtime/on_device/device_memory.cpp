@@ -14,15 +14,17 @@ ho::Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(
 }
 
 void* DeviceMemory::allocate(size_t bytes) {
+  lack_ = failure_ = {};
   auto memory = ho::device::DeviceMemory::create(*device_, bytes);
-  why_ = memory.status();
   if (!memory.ok()) {
+    const bool lacking = memory.status().code() == ho::StatusCode::kOutOfMemory;
+    (lacking ? lack_ : failure_) = memory.status();
     return nullptr;
   }
   void* const address = memory->pointer();
   operations_->zero(address, bytes);
-  why_ = operations_->finish();
-  if (!why_.ok()) {
+  failure_ = operations_->finish();
+  if (!failure_.ok()) {
     operations_->settle();  // before it is freed
     return nullptr;
   }
@@ -41,8 +43,8 @@ void DeviceMemory::release(void* address, size_t bytes) {
 std::string DeviceMemory::where() const {
   std::string text = " on device " + std::to_string(device_->ordinal()) + ", which has " +
                      std::to_string(device_->memory_bytes()) + " bytes in all";
-  if (!why_.ok()) {
-    text += " (" + why_.message() + ")";
+  if (!lack_.ok()) {
+    text += " (" + lack_.message() + ")";
   }
   return text;
 }

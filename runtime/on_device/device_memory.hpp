@@ -27,6 +27,8 @@ class DeviceMemory final : public Memory {
   void release(void* address, size_t bytes) override;
   [[nodiscard]] const DeviceOperations& operations() const override { return *operations_; }
   [[nodiscard]] std::string where() const override;
+  // Of the driver, or of operations.
+  [[nodiscard]] ho::Status failure() const override { return failure_; }
 
   // By place. Of the device: what was allocated here and not released, and what operations need.
   [[nodiscard]] size_t state_bytes() const { return state_bytes_; }
@@ -43,7 +45,9 @@ class DeviceMemory final : public Memory {
   const std::unique_ptr<DeviceOperations> operations_;
   std::map<void*, ho::device::DeviceMemory> allocated_;
   size_t state_bytes_ = 0;
-  ho::Status why_;  // the last allocation failed
+  // Of the last allocation, at most one of them.
+  ho::Status lack_;
+  ho::Status failure_;
 };
 
 }  // namespace paro

@@ -27,6 +27,27 @@ TEST_CASE("a state that finds no memory on the device is named with what there i
   CHECK(on.memory->operations().finish().ok());
 }
 
+TEST_CASE("a state that is not allocated for another cause than memory says that cause") {
+  // Of the context, of the allocation and of the operation that zeroes it.
+  for (const char* call : {"context_push", "memory_allocate", "launch"}) {
+    StatesOnDouble on;
+    Ledger ledger(*on.memory);
+    cuda_double::fail_call(call, 1, device::kInvalidContext);
+    const Status state = ledger.allocate(Purpose::kGathered, 64).status();
+    CHECK(state.code() != StatusCode::kOutOfMemory);
+    cuda_double::fail_call(call, 1, device::kInvalidContext);
+    const Status control = ControlMemory::make(*on.memory).status();
+    CHECK(control.code() != StatusCode::kOutOfMemory);
+    for (const Status& status : {state, control}) {
+      INFO(call << ": " << status.message());
+      CHECK(status.message().find("allocating ") == 0);
+      CHECK(status.message().find("CUDA_ERROR_INVALID_CONTEXT") != std::string::npos);
+      CHECK(status.message().find("splits more") == std::string::npos);
+    }
+  }
+  static_cast<void>(cuda_double::take_violations());
+}
+
 TEST_CASE("memory is zeroed, counted by place, and given back") {
   cuda_double::reset({.mode = cuda_double::Mode::kLazy});
   {

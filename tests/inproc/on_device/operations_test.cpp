@@ -128,9 +128,11 @@ TEST_CASE("the first operation that fails is named, and none runs after it") {
           all.zero(at, 4);
           CHECK(cuda_double::all_calls() == 0);
           CHECK(all.finish().message() == status.message());
-          // Memory, too, has that cause.
-          CHECK(memory->allocate(4) == nullptr);
-          CHECK(memory->where().find(status.message()) != std::string::npos);
+          // A state, too, fails by that cause and not for lack of memory.
+          Ledger ledger(*memory);
+          const Status of_state = ledger.allocate(Purpose::kGradients, 4).status();
+          CHECK(of_state.code() == status.code());
+          CHECK(of_state.message() == "allocating 4 bytes of gradients: " + status.message());
         }
         memory->release(at, 16384);
       }

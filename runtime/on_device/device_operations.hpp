@@ -25,7 +25,7 @@ namespace paro {
 
 struct DeviceOptions {
   std::chrono::milliseconds timeout{600'000};  // of each wait
-  // Pinned memory between host and device.
+  // Pinned memory between host and device: one slot at least, of a multiple of 8 bytes.
   size_t slots = 4;
   size_t slot_bytes = size_t{1} << 20U;
 };

@@ -48,6 +48,20 @@ TEST_CASE("a state that is not allocated for another cause than memory says that
   static_cast<void>(cuda_double::take_violations());
 }
 
+TEST_CASE("slots that no element can pass through are refused") {
+  StatesOnDouble on;
+  for (const auto& [slots, bytes] :
+       {std::pair<size_t, size_t>{0, 4096}, {2, 0}, {2, 4}, {2, 4100}, {SIZE_MAX / 8, 16}}) {
+    const Status refused = DeviceOperations::create(
+                               on.device, on.stream.handle(), {.slots = slots, .slot_bytes = bytes})
+                               .status();
+    INFO(refused.message());
+    CHECK(refused.code() == StatusCode::kInvalidArgument);
+    CHECK(refused.message().find(std::to_string(slots) + " slots of " + std::to_string(bytes)) !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("memory is zeroed, counted by place, and given back") {
   cuda_double::reset({.mode = cuda_double::Mode::kLazy});
   {

@@ -4,16 +4,16 @@
 
 namespace paro {
 
-ho::Result<std::unique_ptr<DeviceMemory>> DeviceMemory::create(
+ho::Result<std::unique_ptr<DeviceStateMemory>> DeviceStateMemory::create(
     const std::shared_ptr<const ho::device::Device>& device,
     ho::device::StreamHandle stream,
     const DeviceOptions& options) {
   HORING_ASSIGN(auto operations, DeviceOperations::create(device, stream, options));
-  return std::unique_ptr<DeviceMemory>(  // NOLINTNEXTLINE: private constructor
-      new DeviceMemory(device, std::move(operations)));
+  return std::unique_ptr<DeviceStateMemory>(  // NOLINTNEXTLINE: private constructor
+      new DeviceStateMemory(device, std::move(operations)));
 }
 
-void* DeviceMemory::allocate(size_t bytes) {
+void* DeviceStateMemory::allocate(size_t bytes) {
   lack_ = failure_ = {};
   auto memory = ho::device::DeviceMemory::create(*device_, bytes);
   if (!memory.ok()) {
@@ -33,14 +33,14 @@ void* DeviceMemory::allocate(size_t bytes) {
   return address;
 }
 
-void DeviceMemory::release(void* address, size_t bytes) {
+void DeviceStateMemory::release(void* address, size_t bytes) {
   operations_->settle();
   if (allocated_.erase(address) > 0) {
     state_bytes_ -= bytes;
   }
 }
 
-std::string DeviceMemory::where() const {
+std::string DeviceStateMemory::where() const {
   std::string text = " on device " + std::to_string(device_->ordinal()) + ", which has " +
                      std::to_string(device_->memory_bytes()) + " bytes in all";
   if (!lack_.ok()) {

@@ -12,11 +12,11 @@
 
 namespace paro {
 
-class DeviceMemory final : public Memory {
+class DeviceStateMemory final : public Memory {
  public:
   // Its operations are of that stream; null is the default stream, and any outlives it. Other
   // streams have DeviceOperations of their own.
-  [[nodiscard]] static ho::Result<std::unique_ptr<DeviceMemory>> create(
+  [[nodiscard]] static ho::Result<std::unique_ptr<DeviceStateMemory>> create(
       const std::shared_ptr<const ho::device::Device>& device,
       ho::device::StreamHandle stream,
       const DeviceOptions& options = {});
@@ -37,8 +37,8 @@ class DeviceMemory final : public Memory {
   [[nodiscard]] size_t pinned_bytes() const { return operations_->pinned_bytes(); }
 
  private:
-  DeviceMemory(std::shared_ptr<const ho::device::Device> device,
-               std::unique_ptr<DeviceOperations> operations)
+  DeviceStateMemory(std::shared_ptr<const ho::device::Device> device,
+                    std::unique_ptr<DeviceOperations> operations)
       : device_(std::move(device)), operations_(std::move(operations)) {}
 
   const std::shared_ptr<const ho::device::Device> device_;

@@ -67,7 +67,7 @@ TEST_CASE("memory is zeroed, counted by place, and given back") {
   {
     const auto device = open_device();
     const auto stream = test::must_have(device::Stream::create(*device));
-    const auto memory = test::must_have(DeviceMemory::create(device, stream.handle(), {}));
+    const auto memory = test::must_have(DeviceStateMemory::create(device, stream.handle(), {}));
     Ledger ledger(*memory);
     for (int round = 0; round < 2; ++round) {
       const auto buffer = ledger.allocate(Purpose::kGradients, 1000);

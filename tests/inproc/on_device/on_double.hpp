@@ -24,11 +24,11 @@ struct StatesOnDouble {
   explicit StatesOnDouble(const ho::cuda_double::Config& config = {})
       : device((ho::cuda_double::reset(config), open_device())),
         stream(ho::test::must_have(ho::device::Stream::create(*device))),
-        memory(ho::test::must_have(
-            DeviceMemory::create(device, stream.handle(), {.slots = 3, .slot_bytes = 4096}))) {}
+        memory(ho::test::must_have(DeviceStateMemory::create(
+            device, stream.handle(), {.slots = 3, .slot_bytes = 4096}))) {}
   std::shared_ptr<ho::device::Device> device;
   ho::device::Stream stream;
-  std::unique_ptr<DeviceMemory> memory;
+  std::unique_ptr<DeviceStateMemory> memory;
 };
 
 inline bool nothing_violated() {

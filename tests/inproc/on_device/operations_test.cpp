@@ -71,7 +71,7 @@ TEST_CASE("a driver call that fails while operations are made leaves nothing") {
       if (k > 0) {
         cuda_double::fail_call("", k, device::kInvalidValue);
       }
-      error = DeviceMemory::create(device, stream.handle(), {.slots = 2}).status().message();
+      error = DeviceStateMemory::create(device, stream.handle(), {.slots = 2}).status().message();
     }
     return error;
   };
@@ -101,7 +101,7 @@ TEST_CASE("the first operation that fails is named, and none runs after it") {
         const auto device = open_device();
         const auto stream = test::must_have(device::Stream::create(*device));
         const auto memory = test::must_have(
-            DeviceMemory::create(device, stream.handle(), {.slots = 2, .slot_bytes = 512}));
+            DeviceStateMemory::create(device, stream.handle(), {.slots = 2, .slot_bytes = 512}));
         auto* const at = static_cast<float*>(memory->allocate(16384));
         REQUIRE(at != nullptr);
         const Operations& all = memory->operations();

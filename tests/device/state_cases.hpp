@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "on_device/device_memory.hpp"
+#include "on_device/device_state_memory.hpp"
 
 namespace paro::device_suite {
 

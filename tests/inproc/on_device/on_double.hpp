@@ -8,7 +8,7 @@
 #include "catch.hpp"
 #include "cuda_double.hpp"
 #include "must_have.hpp"
-#include "on_device/device_memory.hpp"
+#include "on_device/device_state_memory.hpp"
 #include "state_cases.hpp"
 
 namespace paro {

@@ -1,4 +1,4 @@
-#include "on_device/device_memory.hpp"
+#include "on_device/device_state_memory.hpp"
 
 #include <utility>
 

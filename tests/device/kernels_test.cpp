@@ -375,9 +375,10 @@ void measure(const Kernels& kernels, DeviceAddress memory, size_t array_bytes) {
                return kernels.sgd(memories.stream, update, {at(1), 1e-3F, 0.9F, 0.01F}).ok();
              }),
         0.85);
-  Norm norm = {.values = at(1), .elements = elements};
-  norm.parts = {reinterpret_cast<GradientSums*>(at(3)), 8192};
-  norm.sums = reinterpret_cast<GradientSums*>(at(4));
+  const Norm norm = {.values = at(1),
+                     .elements = elements,
+                     .parts = {reinterpret_cast<GradientSums*>(at(3)), 8192},
+                     .sums = reinterpret_cast<GradientSums*>(at(4))};
   print("norm", rate(4 * each, [&] { return kernels.norm(memories.stream, norm).ok(); }), 0.85);
 }
 

@@ -101,8 +101,11 @@ void DeviceOperations::give(std::string_view what, const Call& call) const {
   if (!failed_.ok()) {
     return;
   }
-  const auto current = CurrentContext::enter(*device_);
-  const ho::Status status = current.ok() ? call() : current.status();
+  const ho::Status status = [&]() -> ho::Status {
+    HORING_TRY(check_not_captured(*device_, stream_));
+    HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+    return call();
+  }();
   if (!status.ok()) {
     failed_ =
         status.with_context(std::string(what) + " on device " + std::to_string(device_->ordinal()));
@@ -344,8 +347,14 @@ ho::Status DeviceOperations::finish() const {
   return failed_;
 }
 
-// The driver waits where an event cannot be asked.
+// The driver waits where an event cannot be asked. Waiting for a stream that is captured would
+// spoil the capture.
 void DeviceOperations::settle() const {
+  if (const ho::Status captured = check_not_captured(*device_, stream_);
+      captured.code() == ho::StatusCode::kUnsupported) {
+    ho::device::log_failure(captured);
+    return;
+  }
   const auto current = CurrentContext::enter(*device_);
   if (current.ok() && !wait_for_all().ok()) {
     ho::device::log_failure(

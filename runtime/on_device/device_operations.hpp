@@ -5,7 +5,11 @@
 // the driver waits: what waits here asks an event until it has passed, and has a deadline. store()
 // and fetch_later() wait only where their pinned slots are all under way.
 //
-// One thread at a time, but for abort(). A stream that is captured into a graph is refused.
+// One thread at a time, but for abort().
+//
+// While the stream is captured into a graph, create() refuses it and every operation fails, which
+// leaves the capture as it is. What was given before a capture began cannot be waited for during
+// it: finish() first, then begin the capture.
 #pragma once
 
 #include <chrono>
@@ -21,7 +25,7 @@ namespace paro {
 
 struct DeviceOptions {
   std::chrono::milliseconds timeout{600'000};  // of each wait
-  // Pinned memory between host and device.
+  // Pinned memory between host and device: one slot at least, of a multiple of 8 bytes.
   size_t slots = 4;
   size_t slot_bytes = size_t{1} << 20U;
 };
@@ -71,7 +75,7 @@ class DeviceOperations final : public Operations {
   [[nodiscard]] ho::Status finish() const override;
 
   // Waits until the stream is through with all that was given, whatever has failed: memory that it
-  // used may be freed.
+  // used may be freed. Waits for nothing while the stream is captured.
   void settle() const;
   // From any thread: ends this wait and all later ones.
   void abort() { wait_.aborted = true; }
@@ -87,7 +91,8 @@ class DeviceOperations final : public Operations {
                    ho::device::Event all,
                    Staging staging,
                    std::chrono::milliseconds timeout);
-  // Unless something has failed: with the context current. Keeps the first failure.
+  // Unless something has failed, or the stream is captured: with the context current. Keeps the
+  // first failure.
   template <typename Call>
   void give(std::string_view what, const Call& call) const;
   [[nodiscard]] ho::Status copy_on_device(void* to, const void* from, size_t bytes) const;

@@ -1,6 +1,7 @@
 #include "on_device/staging.hpp"
 
 #include <cstring>
+#include <limits>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,9 +11,17 @@
 #include "os/clock.hpp"
 
 namespace paro {
+namespace {
+
+// A wait first offers its core to others, then it sleeps between two looks.
+constexpr std::chrono::milliseconds kLooks{1};
+constexpr std::chrono::microseconds kPause{50};
+
+}  // namespace
 
 ho::Status DeviceWait::until_passed(const ho::device::Event& event) const {
   const ho::Deadline deadline = ho::deadline_after(timeout);
+  const ho::Deadline awake = ho::deadline_after(kLooks);
   for (;;) {
     HORING_ASSIGN(const bool passed, event.passed());
     if (passed) {
@@ -27,13 +36,26 @@ ho::Status DeviceWait::until_passed(const ho::device::Event& event) const {
                   std::to_string(timeout.count()) +
                   " ms; look for work on it that does not end (nvidia-smi, py-spy)"};
     }
-    std::this_thread::yield();
+    if (ho::passed(awake)) {
+      std::this_thread::sleep_for(kPause);
+    } else {
+      std::this_thread::yield();
+    }
   }
 }
 
 ho::Result<Staging> Staging::create(std::shared_ptr<const ho::device::Device> device,
                                     size_t slots,
                                     size_t slot_bytes) {
+  // Every element fits into a slot, and lies there as it must.
+  constexpr size_t kElement = sizeof(uint64_t);
+  if (slots == 0 || slot_bytes == 0 || slot_bytes % kElement != 0 ||
+      slots > std::numeric_limits<size_t>::max() / slot_bytes) {
+    return ho::invalid("pinned memory for device " + std::to_string(device->ordinal()) + ": " +
+                       std::to_string(slots) + " slots of " + std::to_string(slot_bytes) +
+                       " bytes; give one at least, of a multiple of " + std::to_string(kElement) +
+                       " bytes");
+  }
   HORING_ASSIGN(ho::device::PinnedMemory memory,
                 ho::device::PinnedMemory::create(*device, slots * slot_bytes));
   std::vector<Slot> all;

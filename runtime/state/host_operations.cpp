@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 namespace paro {
@@ -128,21 +129,26 @@ void HostOperations::update(const Rule& rule,
 
 uint64_t HostOperations::hash(const void* values, size_t bytes) const {
   const auto* const from = static_cast<const std::byte*>(values);
-  uint64_t hash = 0;
-  uint64_t index = 0;
-  const auto add_word = [&](size_t present) {
+  const auto of_word = [from](uint64_t index, size_t present = sizeof(uint64_t)) {
     uint64_t word = 0;
     std::memcpy(&word, from + index * sizeof word, present);
-    hash += ho::device::hash_of_word(index, word);
-    ++index;
+    return ho::device::hash_of_word(index, word);
   };
-  for (size_t left = bytes / sizeof(uint64_t); left > 0; --left) {
-    add_word(sizeof(uint64_t));
+  const uint64_t words = bytes / sizeof(uint64_t);
+  std::array<uint64_t, 4> sums = {};  // which do not wait for each other
+  uint64_t index = 0;
+  for (; index + sums.size() <= words; index += sums.size()) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      sums[i] += of_word(index + i);
+    }
+  }
+  for (; index < words; ++index) {
+    sums[0] += of_word(index);
   }
   if (bytes % sizeof(uint64_t) != 0) {
-    add_word(bytes % sizeof(uint64_t));
+    sums[0] += of_word(words, bytes % sizeof(uint64_t));
   }
-  return hash;
+  return std::accumulate(sums.begin(), sums.end(), uint64_t{0});
 }
 
 void HostOperations::fetch(ho::DType dtype,

@@ -16,6 +16,16 @@ size_t rounded(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// After an allocation of what is named, "5 bytes of gradients". The advice is for a lack of memory.
+ho::Status not_allocated(const Memory& memory,
+                         const std::string& what,
+                         const std::string& advice = {}) {
+  if (const ho::Status failure = memory.failure(); !failure.ok()) {
+    return failure.with_context("allocating " + what);
+  }
+  return {ho::StatusCode::kOutOfMemory, "no memory for " + what + memory.where() + advice};
+}
+
 }  // namespace
 
 void* HostMemory::allocate(size_t bytes) {
@@ -65,9 +75,8 @@ void Buffer::round_in_place(ho::DType dtype, uint64_t count) {
 ho::Result<ControlMemory> ControlMemory::make(Memory& memory) {
   void* const control = memory.allocate(sizeof(StepControl));
   if (control == nullptr) {
-    return ho::Status(ho::StatusCode::kOutOfMemory,
-                      "no memory for the " + std::to_string(sizeof(StepControl)) +
-                          " bytes of a step's control" + memory.where());
+    return not_allocated(
+        memory, "the " + std::to_string(sizeof(StepControl)) + " bytes of a step's control");
   }
   return ControlMemory(At{&memory, static_cast<StepControl*>(control)});
 }
@@ -78,11 +87,11 @@ ho::Result<Buffer> Ledger::allocate(Purpose purpose, uint64_t bytes) {
   }
   auto* address = static_cast<std::byte*>(memory_.allocate(bytes));
   if (address == nullptr) {
-    return ho::Status(ho::StatusCode::kOutOfMemory,
-                      "no memory for " + std::to_string(bytes) + " bytes of " +
-                          std::string(to_string(purpose)) + memory_.where() + "; this rank holds " +
-                          std::to_string(now_.total()) +
-                          " bytes of states already: take a strategy that splits more (paro plan)");
+    return not_allocated(
+        memory_,
+        std::to_string(bytes) + " bytes of " + std::string(to_string(purpose)),
+        "; this rank holds " + std::to_string(now_.total()) +
+            " bytes of states already: take a strategy that splits more (paro plan)");
   }
   now_[purpose] += bytes;
   if (now_.total() > peak_.total()) {

@@ -25,13 +25,15 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   virtual ~Memory() = default;
-  // Zeroed, aligned to 64 bytes; nullptr if there is none. `bytes` > 0.
+  // Zeroed, aligned to 64 bytes; nullptr if there is none, or after failure(). `bytes` > 0.
   [[nodiscard]] virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* address, size_t bytes) = 0;
   // On what it has allocated; they live as long as it.
   [[nodiscard]] virtual const Operations& operations() const = 0;
   // Where it is and how much there is, after "no memory for 5 bytes of gradients"; may be "".
   [[nodiscard]] virtual std::string where() const { return {}; }
+  // Why the last allocation failed although there may be memory: nothing can be allocated any more.
+  [[nodiscard]] virtual ho::Status failure() const { return {}; }
 };
 
 class HostMemory final : public Memory {

@@ -185,8 +185,8 @@ Status check_not_captured(const Device& device, StreamHandle stream) {
   if (capturing != kCaptureNone) {
     return {StatusCode::kUnsupported,
             "device " + std::to_string(device.ordinal()) +
-                ": the stream is being captured into a graph, and collectives cannot be captured; "
-                "call them outside of the capture"};
+                ": the stream is being captured into a graph, and this library's work cannot be "
+                "captured; call it outside of the capture"};
   }
   return {};
 }

@@ -231,6 +231,19 @@ void compare_reductions(const Kernels& kernels) {
       compare(what);
     }
   }
+  // More than the parts are enough for at once, so two launches of each kernel.
+  constexpr uint64_t kMany = 3'000'000;
+  static_assert(kMany > kMinNormParts * kNormTileElements && kMany * 2 <= 3 * kSlotBytes);
+  expect(kernels.norm(memories.stream,
+                      {.values = slot(0),
+                       .dtype = DType::kBfloat16,
+                       .elements = kMany,
+                       .first_index = 99,
+                       .scale = 0x1p-70F,
+                       .parts = {slot<GradientSums>(3), kMinNormParts},
+                       .sums = slot<GradientSums>(4)}),
+         "norm of several launches");
+  compare("norm of several launches");
   for (const size_t shift : {0U, 4U, 2U, 1U}) {
     const std::string what = "hash from byte " + std::to_string(shift) + " on";
     expect(kernels.hash(memories.stream,
@@ -362,9 +375,10 @@ void measure(const Kernels& kernels, DeviceAddress memory, size_t array_bytes) {
                return kernels.sgd(memories.stream, update, {at(1), 1e-3F, 0.9F, 0.01F}).ok();
              }),
         0.85);
-  Norm norm = {.values = at(1), .elements = elements};
-  norm.parts = {reinterpret_cast<GradientSums*>(at(3)), 8192};
-  norm.sums = reinterpret_cast<GradientSums*>(at(4));
+  const Norm norm = {.values = at(1),
+                     .elements = elements,
+                     .parts = {reinterpret_cast<GradientSums*>(at(3)), 8192},
+                     .sums = reinterpret_cast<GradientSums*>(at(4))};
   print("norm", rate(4 * each, [&] { return kernels.norm(memories.stream, norm).ok(); }), 0.85);
 }
 

@@ -23,7 +23,7 @@ constexpr size_t kSpare = 64;  // behind a range: nobody writes there
 // 64, or `shift` bytes further.
 class Twin {
  public:
-  Twin(DeviceMemory& memory, std::vector<std::byte> bytes, size_t shift = 0)
+  Twin(DeviceStateMemory& memory, std::vector<std::byte> bytes, size_t shift = 0)
       : memory_(memory), host_(std::move(bytes)), shift_(shift) {
     host_.resize(host_.size() + kSpare, std::byte{0x5a});
     device_memory_ = static_cast<std::byte*>(memory.allocate(host_.size() + shift));
@@ -66,7 +66,7 @@ class Twin {
   }
 
  private:
-  DeviceMemory& memory_;
+  DeviceStateMemory& memory_;
   std::vector<std::byte> host_;
   std::vector<std::byte> host_memory_;
   size_t shift_;
@@ -110,7 +110,7 @@ std::string sized(const std::string& what, uint64_t count) {
 
 constexpr uint64_t kCounts[] = {0, 1, 3, 8, 255, 4097, 70'001};
 
-std::string moves_bytes(DeviceMemory& memory) {
+std::string moves_bytes(DeviceStateMemory& memory) {
   const Operations& device = memory.operations();
   const HostOperations host;
   for (const uint64_t bytes : {0U, 1U, 15U, 64U, 333U, 70'001U}) {
@@ -131,7 +131,7 @@ std::string moves_bytes(DeviceMemory& memory) {
   return "";
 }
 
-std::string adds(DeviceMemory& memory) {
+std::string adds(DeviceStateMemory& memory) {
   const Operations& device = memory.operations();
   const HostOperations host;
   for (const DType dtype : kTypes) {
@@ -155,7 +155,7 @@ std::string adds(DeviceMemory& memory) {
   return "";
 }
 
-std::string rounds(DeviceMemory& memory) {
+std::string rounds(DeviceStateMemory& memory) {
   const Operations& device = memory.operations();
   const HostOperations host;
   for (const DType dtype : kTypes) {
@@ -182,7 +182,7 @@ std::string rounds(DeviceMemory& memory) {
 }
 
 // Of several ranges in turn, one of them longer than a section.
-std::string norms(DeviceMemory& memory) {
+std::string norms(DeviceStateMemory& memory) {
   const Operations& device = memory.operations();
   const HostOperations host;
   for (const DType dtype : kTypes) {
@@ -213,7 +213,7 @@ std::string norms(DeviceMemory& memory) {
   return "";
 }
 
-std::string decides(DeviceMemory& memory) {
+std::string decides(DeviceStateMemory& memory) {
   const Operations& device = memory.operations();
   const HostOperations host;
   const double infinity = std::numeric_limits<double>::infinity();
@@ -243,7 +243,7 @@ std::string decides(DeviceMemory& memory) {
   return "";
 }
 
-std::string updates(DeviceMemory& memory, const Rule& rule) {
+std::string updates(DeviceStateMemory& memory, const Rule& rule) {
   for (const DType dtype : kTypes) {
     for (const uint64_t count : {1U, 5U, 4099U}) {
       TrainedUnit unit(memory, rule, dtype, count);
@@ -270,17 +270,17 @@ std::string updates(DeviceMemory& memory, const Rule& rule) {
   return "";
 }
 
-std::string updates_by_adamw(DeviceMemory& memory) {
+std::string updates_by_adamw(DeviceStateMemory& memory) {
   return updates(memory, AdamW{.learning_rate = 3e-3, .weight_decay = 0.1});
 }
-std::string updates_by_sgd(DeviceMemory& memory) {
+std::string updates_by_sgd(DeviceStateMemory& memory) {
   return updates(memory, Sgd{.learning_rate = 0.1, .weight_decay = 0.01});
 }
-std::string updates_by_momentum(DeviceMemory& memory) {
+std::string updates_by_momentum(DeviceStateMemory& memory) {
   return updates(memory, Sgd{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
 }
 
-std::string hashes_and_finds(DeviceMemory& memory) {
+std::string hashes_and_finds(DeviceStateMemory& memory) {
   const Operations& device = memory.operations();
   const HostOperations host;
   for (const DType dtype : kTypes) {
@@ -307,7 +307,7 @@ std::string hashes_and_finds(DeviceMemory& memory) {
   return "";
 }
 
-std::string fetches_and_stores(DeviceMemory& memory) {
+std::string fetches_and_stores(DeviceStateMemory& memory) {
   const Operations& device = memory.operations();
   const HostOperations host;
   for (const DType dtype : kTypes) {
@@ -362,7 +362,7 @@ std::span<const StateCase> state_cases() {
 }
 
 struct TrainedUnit::Twins {
-  Twins(DeviceMemory& memory_of_states, Rule updated_by, DType dtype, uint64_t elements)
+  Twins(DeviceStateMemory& memory_of_states, Rule updated_by, DType dtype, uint64_t elements)
       : memory(memory_of_states),
         rule(std::move(updated_by)),
         type(dtype),
@@ -392,7 +392,7 @@ struct TrainedUnit::Twins {
     operations.update(rule, step_control, elements);
   }
 
-  DeviceMemory& memory;
+  DeviceStateMemory& memory;
   Rule rule;
   DType type;
   uint64_t count;
@@ -406,7 +406,7 @@ struct TrainedUnit::Twins {
   StepControl fetched;
 };
 
-TrainedUnit::TrainedUnit(DeviceMemory& memory, Rule rule, DType dtype, uint64_t elements)
+TrainedUnit::TrainedUnit(DeviceStateMemory& memory, Rule rule, DType dtype, uint64_t elements)
     : twins_(std::make_unique<Twins>(memory, std::move(rule), dtype, elements)) {}
 
 TrainedUnit::~TrainedUnit() = default;

@@ -6,14 +6,14 @@
 #include <span>
 #include <string>
 
-#include "on_device/device_memory.hpp"
+#include "on_device/device_state_memory.hpp"
 
 namespace paro::device_suite {
 
 struct StateCase {
   const char* name;
   // The first difference, or "".
-  std::string (*run)(DeviceMemory& memory);
+  std::string (*run)(DeviceStateMemory& memory);
 };
 [[nodiscard]] std::span<const StateCase> state_cases();
 
@@ -21,7 +21,7 @@ struct StateCase {
 // copy to the host. `left_out`: a gradient is not finite. "" or what differs from the host's.
 class TrainedUnit {
  public:
-  TrainedUnit(DeviceMemory& memory, Rule rule, ho::DType dtype, uint64_t elements);
+  TrainedUnit(DeviceStateMemory& memory, Rule rule, ho::DType dtype, uint64_t elements);
   TrainedUnit(const TrainedUnit&) = delete;
   TrainedUnit& operator=(const TrainedUnit&) = delete;
   ~TrainedUnit();

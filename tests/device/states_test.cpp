@@ -28,7 +28,7 @@ int main() {
   if (!stream.ok()) {
     return skipped(stream.status());
   }
-  const auto memory = paro::DeviceMemory::create(*device, stream->handle());
+  const auto memory = paro::DeviceStateMemory::create(*device, stream->handle());
   if (!memory.ok()) {
     return skipped(memory.status());
   }

@@ -1,4 +1,6 @@
 // Memory for states on a device: what it holds, and what it says where there is none.
+#include <functional>
+
 #include "on_double.hpp"
 
 using namespace paro;
@@ -25,12 +27,47 @@ TEST_CASE("a state that finds no memory on the device is named with what there i
   CHECK(on.memory->operations().finish().ok());
 }
 
+TEST_CASE("a state that is not allocated for another cause than memory says that cause") {
+  // Of the context, of the allocation and of the operation that zeroes it.
+  for (const char* call : {"context_push", "memory_allocate", "launch"}) {
+    StatesOnDouble on;
+    Ledger ledger(*on.memory);
+    cuda_double::fail_call(call, 1, device::kInvalidContext);
+    const Status state = ledger.allocate(Purpose::kGathered, 64).status();
+    CHECK(state.code() != StatusCode::kOutOfMemory);
+    cuda_double::fail_call(call, 1, device::kInvalidContext);
+    const Status control = ControlMemory::make(*on.memory).status();
+    CHECK(control.code() != StatusCode::kOutOfMemory);
+    for (const Status& status : {state, control}) {
+      INFO(call << ": " << status.message());
+      CHECK(status.message().find("allocating ") == 0);
+      CHECK(status.message().find("CUDA_ERROR_INVALID_CONTEXT") != std::string::npos);
+      CHECK(status.message().find("splits more") == std::string::npos);
+    }
+  }
+  static_cast<void>(cuda_double::take_violations());
+}
+
+TEST_CASE("slots that no element can pass through are refused") {
+  StatesOnDouble on;
+  for (const auto& [slots, bytes] :
+       {std::pair<size_t, size_t>{0, 4096}, {2, 0}, {2, 4}, {2, 4100}, {SIZE_MAX / 8, 16}}) {
+    const Status refused = DeviceOperations::create(
+                               on.device, on.stream.handle(), {.slots = slots, .slot_bytes = bytes})
+                               .status();
+    INFO(refused.message());
+    CHECK(refused.code() == StatusCode::kInvalidArgument);
+    CHECK(refused.message().find(std::to_string(slots) + " slots of " + std::to_string(bytes)) !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("memory is zeroed, counted by place, and given back") {
   cuda_double::reset({.mode = cuda_double::Mode::kLazy});
   {
     const auto device = open_device();
     const auto stream = test::must_have(device::Stream::create(*device));
-    const auto memory = test::must_have(DeviceMemory::create(device, stream.handle(), {}));
+    const auto memory = test::must_have(DeviceStateMemory::create(device, stream.handle(), {}));
     Ledger ledger(*memory);
     for (int round = 0; round < 2; ++round) {
       const auto buffer = ledger.allocate(Purpose::kGradients, 1000);
@@ -57,4 +94,33 @@ TEST_CASE("a stream that is captured is refused when operations are made for it"
   const auto refused = DeviceOperations::create(on.device, on.stream.handle());
   CHECK(refused.status().code() == StatusCode::kUnsupported);
   CHECK(cuda_double::end_capture(on.stream.handle()));
+}
+
+TEST_CASE("while the stream is captured operations are refused, and the capture is as it was") {
+  const auto fetch = [](const Operations& all, void* at) {
+    std::vector<std::byte> bytes;
+    all.fetch(at, 64, bytes);
+  };
+  const std::function<void(const Operations&, void*)> calls[] = {
+      [](const Operations& all, void* at) { all.zero(at, 64); },
+      [](const Operations& all, void* at) { all.store(std::vector<std::byte>(64), at); },
+      fetch,
+      [](const Operations&, void*) {}};  // finish() alone
+  for (const auto& call : calls) {
+    StatesOnDouble on;
+    void* const at = on.memory->allocate(64);
+    const Operations& all = on.memory->operations();
+    REQUIRE(all.finish().ok());
+    cuda_double::begin_capture(on.stream.handle());
+    call(all, at);
+    const Status refused = all.finish();
+    on.memory->release(at, 64);
+    CHECK(on.memory->allocate(64) == nullptr);
+    on.memory.reset();
+    CHECK(cuda_double::end_capture(on.stream.handle()));
+    CHECK(refused.code() == StatusCode::kUnsupported);
+    INFO(refused.message());
+    CHECK(refused.message().find("the stream is being captured into a graph") != std::string::npos);
+    CHECK(nothing_violated());
+  }
 }

@@ -8,7 +8,7 @@
 #include "catch.hpp"
 #include "cuda_double.hpp"
 #include "must_have.hpp"
-#include "on_device/device_memory.hpp"
+#include "on_device/device_state_memory.hpp"
 #include "state_cases.hpp"
 
 namespace paro {
@@ -24,11 +24,11 @@ struct StatesOnDouble {
   explicit StatesOnDouble(const ho::cuda_double::Config& config = {})
       : device((ho::cuda_double::reset(config), open_device())),
         stream(ho::test::must_have(ho::device::Stream::create(*device))),
-        memory(ho::test::must_have(
-            DeviceMemory::create(device, stream.handle(), {.slots = 3, .slot_bytes = 4096}))) {}
+        memory(ho::test::must_have(DeviceStateMemory::create(
+            device, stream.handle(), {.slots = 3, .slot_bytes = 4096}))) {}
   std::shared_ptr<ho::device::Device> device;
   ho::device::Stream stream;
-  std::unique_ptr<DeviceMemory> memory;
+  std::unique_ptr<DeviceStateMemory> memory;
 };
 
 inline bool nothing_violated() {

@@ -71,7 +71,7 @@ TEST_CASE("a driver call that fails while operations are made leaves nothing") {
       if (k > 0) {
         cuda_double::fail_call("", k, device::kInvalidValue);
       }
-      error = DeviceMemory::create(device, stream.handle(), {.slots = 2}).status().message();
+      error = DeviceStateMemory::create(device, stream.handle(), {.slots = 2}).status().message();
     }
     return error;
   };
@@ -101,7 +101,7 @@ TEST_CASE("the first operation that fails is named, and none runs after it") {
         const auto device = open_device();
         const auto stream = test::must_have(device::Stream::create(*device));
         const auto memory = test::must_have(
-            DeviceMemory::create(device, stream.handle(), {.slots = 2, .slot_bytes = 512}));
+            DeviceStateMemory::create(device, stream.handle(), {.slots = 2, .slot_bytes = 512}));
         auto* const at = static_cast<float*>(memory->allocate(16384));
         REQUIRE(at != nullptr);
         const Operations& all = memory->operations();
@@ -128,9 +128,11 @@ TEST_CASE("the first operation that fails is named, and none runs after it") {
           all.zero(at, 4);
           CHECK(cuda_double::all_calls() == 0);
           CHECK(all.finish().message() == status.message());
-          // Memory, too, has that cause.
-          CHECK(memory->allocate(4) == nullptr);
-          CHECK(memory->where().find(status.message()) != std::string::npos);
+          // A state, too, fails by that cause and not for lack of memory.
+          Ledger ledger(*memory);
+          const Status of_state = ledger.allocate(Purpose::kGradients, 4).status();
+          CHECK(of_state.code() == status.code());
+          CHECK(of_state.message() == "allocating 4 bytes of gradients: " + status.message());
         }
         memory->release(at, 16384);
       }

@@ -1,6 +1,8 @@
 // The host's operations against optim's own arithmetic, over several blocks of theirs.
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -102,6 +104,22 @@ TEST_CASE("gradients are added to sums of fp32, or of their own type") {
   operations.round_in_place(ho::DType::kFloat16, wide.data(), 2);
   operations.fetch(ho::DType::kFloat16, wide.data(), 1, back);
   CHECK((back[0] == 1 && back[1] == 2050));
+}
+
+TEST_CASE("a hash is the sum over words at their places, the last one cut") {
+  std::array<std::byte, 75> bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<std::byte>(i * i + 1);
+  }
+  for (size_t count = 0; count <= bytes.size(); ++count) {
+    uint64_t want = 0;
+    for (size_t at = 0; at < count; at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, bytes.data() + at, std::min(count - at, sizeof word));
+      want += ho::device::hash_of_word(at / sizeof word, word);
+    }
+    CHECK(HostOperations().hash(bytes.data(), count) == want);
+  }
 }
 
 TEST_CASE("bytes are fetched behind others, stored, copied, hashed and zeroed") {

@@ -12,11 +12,9 @@
 #include <vector>
 
 namespace paro::device_suite {
-namespace {
 
 using ho::DType;
 
-constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 constexpr size_t kSpare = 64;  // behind a range: nobody writes there
 
 // The same bytes in the device's memory and in the host's, from an address on that is a multiple of
@@ -72,6 +70,10 @@ class Twin {
   size_t shift_;
   std::byte* device_memory_ = nullptr;
 };
+
+namespace {
+
+constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBfloat16};
 
 enum class Numbers : uint8_t { kAny, kFinite };
 

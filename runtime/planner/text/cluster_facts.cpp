@@ -137,8 +137,8 @@ ho::Status check_size(const ClusterFacts& facts, const ho::OptionNames& named) {
                                    kMaxRanks));
   }
   const bool too_few = *facts.nodes > 1 && facts.nics && *facts.nics < kMinNics;
-  return too_few ? ho::invalid(fmt::format(
-                       "{} {}: takes {} or more", named("nics"), *facts.nics, kMinNics))
+  return too_few ? ho::invalid(
+                       fmt::format("{} {}: takes {} or more", named("nics"), *facts.nics, kMinNics))
                  : ho::Status();
 }
 

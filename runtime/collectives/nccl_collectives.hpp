@@ -72,7 +72,7 @@ class NcclCollectives final : public Collectives {
   [[nodiscard]] ho::Status check_memory(const char* call, const void* memory, size_t bytes) const;
   [[nodiscard]] ho::Status check_sum(const char* call, ho::DType dtype) const;
   [[nodiscard]] ho::Result<NcclOperation*> free_operation();
-  // Under the lock: whether the operation has ended, well or not.
+  // Under the lock: whether the operation has ended, well, or failed and aborted.
   [[nodiscard]] bool has_ended(NcclOperation& operation);
 
   std::shared_ptr<NcclRank> rank_;

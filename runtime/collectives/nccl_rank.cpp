@@ -194,7 +194,8 @@ ho::Status NcclRank::await(Lock& lock,
           .with_context(comm.name);
     }
     static_cast<void>(changed_.wait_for(lock, kPollEvery));
-    if (cause_) {
+    if (cause_) {  // and the handle is gone
+      wait_for_aborts(lock);
       return *cause_;
     }
   }
@@ -210,23 +211,27 @@ void NcclRank::end(NcclCommunicator& comm) {
     if (ended.ok()) {
       ended = await(lock, comm, "ncclCommFinalize", nccl_.comm_finalize(comm.handle), deadline);
     }
-    if (ended.ok() && comm.handle != nullptr) {
-      ended = said(comm, "ncclCommDestroy", settled_result(nccl_.comm_destroy(comm.handle)));
+    const ho::nccl::CommHandle handle = std::exchange(comm.handle, nullptr);
+    lock.unlock();
+    if (ended.ok()) {
+      ended = said(comm, "ncclCommDestroy", settled_result(nccl_.comm_destroy(handle)));
     }
     if (!ended.ok()) {
       ho::log_warn("{}", ended.message());
-      abort_handle(comm);
     }
-    comm.handle = nullptr;
+    if (!ended.ok() && handle != nullptr) {
+      abort_handle(comm, handle);
+    }
+    lock.lock();
+  }
+  if (cause_) {
+    wait_for_aborts(lock);
   }
   std::erase(communicators_, &comm);
 }
 
-void NcclRank::abort_handle(NcclCommunicator& comm) {
-  if (comm.handle == nullptr) {
-    return;
-  }
-  const ResultCode result = settled_result(nccl_.comm_abort(std::exchange(comm.handle, nullptr)));
+void NcclRank::abort_handle(const NcclCommunicator& comm, ho::nccl::CommHandle handle) {
+  const ResultCode result = settled_result(nccl_.comm_abort(handle));
   if (result != ho::nccl::kSuccess) {
     ho::log_warn("{}", said(comm, "ncclCommAbort", result).message());
   }
@@ -243,7 +248,7 @@ ho::Status NcclRank::status() {
 ho::Status NcclRank::fail(const ho::Status& own) {
   Lock lock(mutex_);
   if (failing_) {
-    changed_.wait(lock, [this] { return cause_.has_value(); });
+    wait_for_aborts(lock);
     return *cause_;
   }
   failing_ = true;
@@ -257,9 +262,13 @@ ho::Status NcclRank::fail(const ho::Status& own) {
   return cause.ok() ? own : cause;
 }
 
+// An abort waits for the device, and so for the collectives of other communicators there: each has
+// a thread of its own, so that one that waits holds up none that would end what it waits for.
 void NcclRank::end_all(const ho::Status& cause) {
+  // Even where the context is lost: NCCL gives back what it can.
   const auto current = CurrentContext::enter(*device_);
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  std::vector<std::thread> aborts;
   for (NcclCommunicator* const comm : communicators_) {
     for (NcclOperation& operation : comm->operations) {
       settle(*comm, operation);
@@ -267,13 +276,26 @@ void NcclRank::end_all(const ho::Status& cause) {
         operation.state = NcclOperation::State::kFailed;
       }
     }
-  }
-  // Even where the context is lost: NCCL gives back what it can.
-  for (NcclCommunicator* const comm : communicators_) {
-    abort_handle(*comm);
+    if (comm->handle != nullptr) {
+      aborts.emplace_back([this, comm, handle = std::exchange(comm->handle, nullptr)] {
+        const auto its_context = CurrentContext::enter(*device_);
+        abort_handle(*comm, handle);
+      });
+    }
   }
   cause_ = cause;
   changed_.notify_all();
+  lock.unlock();
+  for (std::thread& each : aborts) {
+    each.join();
+  }
+  lock.lock();
+  aborted_ = true;
+  changed_.notify_all();
+}
+
+void NcclRank::wait_for_aborts(Lock& lock) {
+  changed_.wait(lock, [this] { return aborted_; });
 }
 
 // The device's context is current. What the driver has against it ends everything.

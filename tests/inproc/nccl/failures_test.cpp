@@ -1,14 +1,11 @@
 // Whatever fails in NCCL: every rank has one cause, in time, streams run on, and nothing is left.
 #include <array>
 #include <atomic>
-#include <functional>
-#include <mutex>
 #include <thread>
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "on_nccl.hpp"
-#include "sanitizers.hpp"
+#include "one_cause.hpp"
 
 using namespace ho;
 using namespace ho::test;
@@ -16,7 +13,6 @@ using namespace ho::test;
 namespace {
 
 constexpr size_t kFloats = 64;
-constexpr uint64_t kSoonMs = kThreadSanitizer ? 1500 : 400;
 
 void run_steps(const OnNccl& on, const DeviceFloats& all, int steps) {
   const auto over = on.over(on.world(), "the world");
@@ -53,26 +49,6 @@ std::string cause_of_steps(const OnNccl& on) {
     throw std::runtime_error("failed, and is well: " + error);
   }
   return status.message();
-}
-
-// Every rank's cause, which must be one, or none.
-std::string one_cause(const std::string& groups,
-                      const std::function<std::string(const OnNccl&)>& body) {
-  std::mutex mutex;
-  std::vector<std::string> causes;
-  const auto errors = run_job({groups}, [&](ho_comm* job) {
-    const OnNccl on(job);
-    std::string cause = body(on);
-    const std::lock_guard lock(mutex);
-    causes.push_back(std::move(cause));
-  });
-  for (const std::string& error : errors) {
-    CHECK(error == "");
-  }
-  for (const std::string& cause : causes) {
-    CHECK(cause == causes.front());
-  }
-  return causes.empty() ? "nobody came" : causes.front();
 }
 
 }  // namespace

@@ -18,7 +18,10 @@ namespace {
 using ho::device::CurrentContext;
 using ho::nccl::ResultCode;
 
-// How long NCCL is left alone between two looks.
+// NCCL's own thread launches within some microseconds, most often: so long it is looked at without
+// a pause, which would be longer.
+constexpr std::chrono::microseconds kPollAtOnce{50};
+// How long it is left alone between two looks then.
 constexpr std::chrono::microseconds kPollEvery{50};
 constexpr std::chrono::milliseconds kWatchEvery{2};  // while something is under way
 constexpr std::chrono::milliseconds kWatchIdleEvery{20};
@@ -178,6 +181,7 @@ ho::Status NcclRank::await(Lock& lock,
                            const char* call,
                            ResultCode result,
                            ho::Deadline deadline) {
+  const ho::Deadline pauses_from = ho::Clock::now() + kPollAtOnce;
   while (result == ho::nccl::kInProgress) {
     const ResultCode polled = nccl_.comm_async_error(comm.handle, &result);
     if (polled != ho::nccl::kSuccess) {
@@ -193,7 +197,13 @@ ho::Status NcclRank::await(Lock& lock,
                             "come to it; NCCL_DEBUG=INFO shows which have")
           .with_context(comm.name);
     }
-    static_cast<void>(changed_.wait_for(lock, kPollEvery));
+    if (ho::passed(pauses_from)) {
+      static_cast<void>(changed_.wait_for(lock, kPollEvery));
+    } else {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
     if (cause_) {  // and the handle is gone
       wait_for_aborts(lock);
       return *cause_;

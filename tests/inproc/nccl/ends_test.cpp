@@ -2,7 +2,6 @@
 // work, and for anybody's. Nobody else waits with it, and nobody waits for what would end only
 // later.
 #include <array>
-#include <thread>
 
 #include "catch.hpp"
 #include "has.hpp"
@@ -18,15 +17,6 @@ constexpr size_t kFloats = 8;
 
 void reset_with_ends_that_wait() {
   reset_doubles(cuda_double::Mode::kEager, {.ends_wait_for_device = true});
-}
-
-// Why nothing can be begun any more, once it is known.
-Status failure_of(paro::Collectives& over) {
-  Status status;
-  while ((status = over.status()).ok()) {
-    std::this_thread::yield();
-  }
-  return status;
 }
 
 void must_fail(const Result<bool>& result, const Status& cause) {

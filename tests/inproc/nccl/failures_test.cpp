@@ -51,9 +51,18 @@ std::string cause_of_steps(const OnNccl& on) {
   return status.message();
 }
 
+// As NCCL launches at once, or in a thread of its own.
+nccl_double::Config launching(int polls) {
+  nccl_double::Config config;
+  config.polls_to_launch = polls;
+  return config;
+}
+constexpr int kNever = 100'000'000;
+
 }  // namespace
 
 TEST_CASE("a call of NCCL that fails anywhere is one cause on all ranks and leaves nothing") {
+  const int polls = GENERATE(0, 3);
   const std::vector<std::string> making{"ncclGetUniqueId",
                                         "ncclCommInitRankConfig",
                                         "ncclCommGetAsyncError",
@@ -61,9 +70,9 @@ TEST_CASE("a call of NCCL that fails anywhere is one cause on all ranks and leav
                                         "ncclCommUserRank"};
   const std::vector<std::string> moving{
       "ncclReduceScatter", "ncclAllGather", "ncclAllReduce", "ncclBroadcast"};
-  const auto fails = [](const std::string& call, uint64_t k) {
+  const auto fails = [&](const std::string& call, uint64_t k) {
     INFO(call << " #" << k);
-    reset_doubles();
+    reset_doubles(cuda_double::Mode::kEager, launching(polls));
     nccl_double::fail_call(call, k, nccl::kSystemError);
     const std::string cause = one_cause("1x2", cause_of_steps);
     CHECK(has(cause, call));
@@ -82,10 +91,11 @@ TEST_CASE("a call of NCCL that fails anywhere is one cause on all ranks and leav
 }
 
 TEST_CASE("a call of the driver that fails in a collective is one cause on all ranks") {
+  const int polls = GENERATE(0, 3);
   for (const char* call : {"joint_work", "event_record", "event_query"}) {
     for (const uint64_t k : {1U, 3U}) {
       INFO(call << " #" << k);
-      reset_doubles();
+      reset_doubles(cuda_double::Mode::kEager, launching(polls));
       std::atomic<int> ready = 0;
       const std::string cause = one_cause("1x2", [&](const OnNccl& on) {
         must(ho_barrier(on.world(), nullptr, nullptr));
@@ -116,8 +126,9 @@ TEST_CASE("a communicator that cannot be ended in order is aborted and leaves no
 }
 
 TEST_CASE("an asynchronous error of one rank is the cause on all of them") {
+  const int polls = GENERATE(0, 3);
   for (const auto mode : {cuda_double::Mode::kEager, cuda_double::Mode::kLazy}) {
-    reset_doubles(mode);
+    reset_doubles(mode, launching(polls));
     const std::string cause = one_cause("2x2", [](const OnNccl& on) {
       const auto over = on.over(on.world(), "the world");
       const DeviceFloats all(on, 8);
@@ -141,7 +152,8 @@ TEST_CASE("an asynchronous error of one rank is the cause on all of them") {
 }
 
 TEST_CASE("an abort from another thread ends what is under way on all ranks") {
-  reset_doubles();
+  const int polls = GENERATE(0, 3);
+  reset_doubles(cuda_double::Mode::kEager, launching(polls));
   const std::string cause = one_cause("1x3", [](const OnNccl& on) {
     const auto over = on.over(on.world(), "the world");
     const DeviceFloats all(on, 8);
@@ -164,7 +176,8 @@ TEST_CASE("an abort from another thread ends what is under way on all ranks") {
 }
 
 TEST_CASE("a rank that does not come is found at the deadline, on itself too") {
-  reset_doubles();
+  const int polls = GENERATE(0, 3);
+  reset_doubles(cuda_double::Mode::kEager, launching(polls));
   const std::string cause = one_cause("1x3", [](const OnNccl& on) {
     const auto over = on.over(on.world(), "sums");
     const DeviceFloats all(on, 8);
@@ -188,8 +201,9 @@ TEST_CASE("a rank that does not come is found at the deadline, on itself too") {
 }
 
 TEST_CASE("collectives of two communicators in different orders hang and are named") {
+  const int polls = GENERATE(0, 3);
   for (const auto mode : {cuda_double::Mode::kEager, cuda_double::Mode::kRandom}) {
-    reset_doubles(mode);
+    reset_doubles(mode, launching(polls));
     const std::string cause = one_cause("1x2", [](const OnNccl& on) {
       const auto gathers = on.over(on.world(), "gathers");
       const auto sums = on.over(on.world(), "sums");
@@ -207,11 +221,12 @@ TEST_CASE("collectives of two communicators in different orders hang and are nam
       const bool turned = ho_comm_rank(on.world()) == 1;
       must_be_ok(begin(turned ? *sums : *gathers, first, on.stream(), pending[0]));
       must_be_ok(begin(turned ? *gathers : *sums, second, other.handle(), pending[1]));
-      const Status ended = (turned ? *sums : *gathers).join(pending[0], 0).status();
+      // One may end well: what it waits for is aborted on the other rank first.
+      static_cast<void>((turned ? *sums : *gathers).join(pending[0], 0));
       static_cast<void>((turned ? *gathers : *sums).join(pending[1], 0));
       on.finish();
       on.finish(other.handle());
-      return ended.message();
+      return failure_of(*sums).message();
     });
     CHECK(has(cause, "began collectives of several communicators in another order"));
     const auto violations = nccl_double::take_violations();
@@ -225,8 +240,9 @@ TEST_CASE("collectives of two communicators in different orders hang and are nam
 }
 
 TEST_CASE("counts and types that differ between ranks hang and are named") {
+  const int polls = GENERATE(0, 3);
   for (const bool types : {false, true}) {
-    reset_doubles();
+    reset_doubles(cuda_double::Mode::kEager, launching(polls));
     const std::string cause = one_cause("1x2", [&](const OnNccl& on) {
       const auto over = on.over(on.world(), "the world");
       const DeviceFloats all(on, 8);
@@ -269,7 +285,8 @@ TEST_CASE("a rank that fails while communicators are made fails all that make th
 }
 
 TEST_CASE("what had ended before a failure is joined as ended") {
-  reset_doubles();
+  const int polls = GENERATE(0, 3);
+  reset_doubles(cuda_double::Mode::kEager, launching(polls));
   const std::string cause = one_cause("1x2", [](const OnNccl& on) {
     const auto over = on.over(on.world(), "the world");
     const DeviceFloats all(on, 8, 1.0F);
@@ -294,4 +311,42 @@ TEST_CASE("what had ended before a failure is joined as ended") {
   });
   CHECK(has(cause, "enough"));
   CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a launch that does not end is ended by its deadline, an abort and an error of NCCL") {
+  enum class By { kDeadline, kAbort, kError };
+  for (const By by : {By::kDeadline, By::kAbort, By::kError}) {
+    INFO("by " << static_cast<int>(by));
+    reset_doubles(cuda_double::Mode::kEager, launching(kNever));
+    const std::string cause = one_cause("1x2", [&](const OnNccl& on) {
+      const auto over = on.over(on.world(), "sums");
+      const DeviceFloats all(on, 8);
+      must(ho_barrier(on.world(), nullptr, nullptr));
+      std::thread other([&] {
+        if (ho_comm_rank(on.world()) == 1 && by == By::kAbort) {
+          while (nccl_double::calls("ncclAllReduce") == 0) {
+            std::this_thread::yield();
+          }
+          static_cast<void>(ho_comm_abort(on.parent(), "enough"));
+        } else if (ho_comm_rank(on.world()) == 1 && by == By::kError) {
+          while (nccl_double::calls("ncclAllReduce") == 0) {
+            std::this_thread::yield();
+          }
+          nccl_double::report_async_error(1, nccl::kSystemError);
+        }
+      });
+      paro::Pending pending;
+      const uint64_t timeout_ms = by == By::kDeadline ? kSoonMs : 0;
+      const Status begun =
+          over->begin_all_reduce(on.options(timeout_ms), DType::kFloat32, all.data(), 8, pending);
+      other.join();
+      on.finish();
+      return begun.message();
+    });
+    CHECK(has(cause,
+              by == By::kDeadline ? "sums: ncclAllReduce is in progress after its deadline"
+              : by == By::kAbort  ? "enough"
+                                  : "unhandled system error"));
+    CHECK(left_on_doubles() == "");
+  }
 }

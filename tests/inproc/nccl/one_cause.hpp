@@ -4,6 +4,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -33,6 +34,15 @@ inline std::string one_cause(const std::string& groups,
     CHECK(cause == causes.front());
   }
   return causes.empty() ? "nobody came" : causes.front();
+}
+
+// Why nothing can be begun any more, once it is known.
+inline Status failure_of(paro::Collectives& over) {
+  Status status;
+  while ((status = over.status()).ok()) {
+    std::this_thread::yield();
+  }
+  return status;
 }
 
 }  // namespace ho::test

@@ -134,7 +134,9 @@ ho::Status NcclCollectives::begin(const CollectiveOptions& options,
   operation->begun = ho::Clock::now();
   operation->deadline = deadline;
   pending.request = operation;
-  rank_->changed_.notify_all();
+  if (!std::exchange(rank_->watching_, true)) {
+    rank_->something_to_watch_.notify_all();
+  }
   return {};
 }
 
@@ -241,8 +243,9 @@ ho::Result<bool> NcclCollectives::join(Pending& pending, uint64_t timeout_ms) {
     rank_->changed_.wait_for(lock, pause);
   }
   const bool failed = operation.state == State::kFailed;
+  const auto ended = failed ? ho::Clock::now() : operation.ended;
   pending.report.total_ns =
-      static_cast<uint64_t>(std::chrono::nanoseconds(ho::Clock::now() - operation.begun).count());
+      static_cast<uint64_t>(std::chrono::nanoseconds(ended - operation.begun).count());
   pending.request = nullptr;
   operation.state = State::kFree;
   if (failed) {

@@ -77,7 +77,7 @@ NcclRank::~NcclRank() {
     const Lock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  something_to_watch_.notify_all();
   if (watcher_.joinable()) {
     watcher_.join();
   }
@@ -317,23 +317,30 @@ void NcclRank::settle(const NcclCommunicator& comm, NcclOperation& operation) {
   if (!passed.ok()) {
     operation.state = NcclOperation::State::kFailed;
     found_ = found_.value_or(passed.status().with_context(comm.name));
-    changed_.notify_all();
   } else if (*passed) {
     operation.state = NcclOperation::State::kOver;
+    operation.ended = ho::Clock::now();
   }
 }
 
 void NcclRank::watch() {
   Lock lock(mutex_);
   while (!stopping_) {
-    const bool idle = std::ranges::all_of(communicators_, [](const NcclCommunicator* comm) {
-      return std::ranges::none_of(comm->operations, [](const NcclOperation& operation) {
+    watching_ = std::ranges::any_of(communicators_, [](const NcclCommunicator* comm) {
+      return std::ranges::any_of(comm->operations, [](const NcclOperation& operation) {
         return operation.state == NcclOperation::State::kUnderWay;
       });
     });
-    static_cast<void>(changed_.wait_for(lock, idle ? kWatchIdleEvery : kWatchEvery));
+    if (!watching_) {
+      something_to_watch_.wait_for(
+          lock, kWatchIdleEvery, [this] { return watching_ || stopping_; });
+    }
+    // What is begun meanwhile wakes nobody: each look asks the driver about every operation.
+    if (watching_) {
+      something_to_watch_.wait_for(lock, kWatchEvery, [this] { return stopping_; });
+    }
     if (stopping_ || cause_) {
-      changed_.wait(lock, [this] { return stopping_; });
+      something_to_watch_.wait(lock, [this] { return stopping_; });
       return;
     }
     lock.unlock();

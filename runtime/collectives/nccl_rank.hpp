@@ -46,6 +46,7 @@ struct NcclOperation {
   ho::DType dtype{};
   uint64_t timeout_ms = 0;
   ho::Clock::time_point begun{};
+  ho::Clock::time_point ended{};  // when it was first seen to be over
   ho::Deadline deadline{};
 };
 
@@ -124,6 +125,8 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable something_to_watch_;
+  bool watching_ = false;  // the watcher knows that something is under way
   std::vector<NcclCommunicator*> communicators_;
   bool failing_ = false;
   std::optional<ho::Status> found_;  // what a look at an operation has found, for the watcher

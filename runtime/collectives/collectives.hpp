@@ -83,7 +83,7 @@ class Collectives {
   [[nodiscard]] virtual ho::Result<bool> join(Pending& pending, uint64_t timeout_ms) = 0;
   // Of device memory: what the stream is given from now on comes after the collective, which must
   // still be joined. May wait for other ranks, but not for the device, at most so long (0: until
-  // its deadline). false: not yet.
+  // its deadline). false: not yet. An error, where it has failed: the stream does not wait.
   [[nodiscard]] virtual ho::Result<bool> join_stream(Pending& pending,
                                                      void* stream,
                                                      uint64_t timeout_ms) = 0;

@@ -134,7 +134,9 @@ ho::Status NcclCollectives::begin(const CollectiveOptions& options,
   operation->begun = ho::Clock::now();
   operation->deadline = deadline;
   pending.request = operation;
-  rank_->changed_.notify_all();
+  if (!std::exchange(rank_->watching_, true)) {
+    rank_->something_to_watch_.notify_all();
+  }
   return {};
 }
 
@@ -214,7 +216,7 @@ ho::Status NcclCollectives::begin_broadcast(const CollectiveOptions& options,
 
 bool NcclCollectives::has_ended(NcclOperation& operation) {
   rank_->settle(*comm_, operation);
-  return operation.state != State::kUnderWay;
+  return operation.state == State::kOver || (operation.state == State::kFailed && rank_->aborted_);
 }
 
 bool NcclCollectives::over(Pending& pending) {
@@ -231,7 +233,7 @@ ho::Result<bool> NcclCollectives::join(Pending& pending, uint64_t timeout_ms) {
   const ho::Deadline until = timeout_ms == 0
                                  ? ho::Deadline::max()  // its own deadline ends it
                                  : ho::deadline_after(std::chrono::milliseconds(timeout_ms));
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*rank_->device_));
+  const auto current = CurrentContext::enter(*rank_->device_);  // without it it fails below
   Lock lock(rank_->mutex_);
   for (auto pause = kFirstPause; !has_ended(operation);
        pause = std::min(2 * pause, kLongestPause)) {
@@ -241,28 +243,36 @@ ho::Result<bool> NcclCollectives::join(Pending& pending, uint64_t timeout_ms) {
     rank_->changed_.wait_for(lock, pause);
   }
   const bool failed = operation.state == State::kFailed;
+  const auto ended = failed ? ho::Clock::now() : operation.ended;
   pending.report.total_ns =
-      static_cast<uint64_t>(std::chrono::nanoseconds(ho::Clock::now() - operation.begun).count());
+      static_cast<uint64_t>(std::chrono::nanoseconds(ended - operation.begun).count());
   pending.request = nullptr;
   operation.state = State::kFree;
   if (failed) {
-    rank_->changed_.wait(lock, [this] { return rank_->cause_.has_value(); });
     return *rank_->cause_;
   }
   return true;
 }
 
-ho::Result<bool> NcclCollectives::join_stream(Pending& pending,
-                                              void* stream,
-                                              uint64_t /*timeout_ms*/) {
+ho::Result<bool> NcclCollectives::join_stream(Pending& pending, void* stream, uint64_t timeout_ms) {
   if (pending.request == nullptr) {
     return true;
   }
+  const NcclOperation& operation = operation_of(pending);
   const ho::device::Device& device = *rank_->device_;
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  Lock lock(rank_->mutex_);
+  if (operation.state == State::kFailed) {  // after the event there is garbage
+    const ho::Deadline until = timeout_ms == 0
+                                   ? operation.deadline
+                                   : ho::deadline_after(std::chrono::milliseconds(timeout_ms));
+    const bool known =
+        rank_->changed_.wait_until(lock, until, [this] { return rank_->cause_.has_value(); });
+    return known ? ho::Result<bool>(*rank_->cause_) : false;
+  }
   HORING_TRY(device.check(
       "cuStreamWaitEvent",
-      device.driver().stream_wait_event(stream_of(stream), operation_of(pending).end.handle(), 0)));
+      device.driver().stream_wait_event(stream_of(stream), operation.end.handle(), 0)));
   return true;
 }
 

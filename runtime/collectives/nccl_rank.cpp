@@ -18,7 +18,10 @@ namespace {
 using ho::device::CurrentContext;
 using ho::nccl::ResultCode;
 
-// How long NCCL is left alone between two looks.
+// NCCL's own thread launches within some microseconds, most often: so long it is looked at without
+// a pause, which would be longer.
+constexpr std::chrono::microseconds kPollAtOnce{50};
+// How long it is left alone between two looks then.
 constexpr std::chrono::microseconds kPollEvery{50};
 constexpr std::chrono::milliseconds kWatchEvery{2};  // while something is under way
 constexpr std::chrono::milliseconds kWatchIdleEvery{20};
@@ -74,7 +77,7 @@ NcclRank::~NcclRank() {
     const Lock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  something_to_watch_.notify_all();
   if (watcher_.joinable()) {
     watcher_.join();
   }
@@ -178,6 +181,7 @@ ho::Status NcclRank::await(Lock& lock,
                            const char* call,
                            ResultCode result,
                            ho::Deadline deadline) {
+  const ho::Deadline pauses_from = ho::Clock::now() + kPollAtOnce;
   while (result == ho::nccl::kInProgress) {
     const ResultCode polled = nccl_.comm_async_error(comm.handle, &result);
     if (polled != ho::nccl::kSuccess) {
@@ -193,8 +197,15 @@ ho::Status NcclRank::await(Lock& lock,
                             "come to it; NCCL_DEBUG=INFO shows which have")
           .with_context(comm.name);
     }
-    static_cast<void>(changed_.wait_for(lock, kPollEvery));
-    if (cause_) {
+    if (ho::passed(pauses_from)) {
+      static_cast<void>(changed_.wait_for(lock, kPollEvery));
+    } else {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
+    if (cause_) {  // and the handle is gone
+      wait_for_aborts(lock);
       return *cause_;
     }
   }
@@ -210,23 +221,27 @@ void NcclRank::end(NcclCommunicator& comm) {
     if (ended.ok()) {
       ended = await(lock, comm, "ncclCommFinalize", nccl_.comm_finalize(comm.handle), deadline);
     }
-    if (ended.ok() && comm.handle != nullptr) {
-      ended = said(comm, "ncclCommDestroy", settled_result(nccl_.comm_destroy(comm.handle)));
+    const ho::nccl::CommHandle handle = std::exchange(comm.handle, nullptr);
+    lock.unlock();
+    if (ended.ok()) {
+      ended = said(comm, "ncclCommDestroy", settled_result(nccl_.comm_destroy(handle)));
     }
     if (!ended.ok()) {
       ho::log_warn("{}", ended.message());
-      abort_handle(comm);
     }
-    comm.handle = nullptr;
+    if (!ended.ok() && handle != nullptr) {
+      abort_handle(comm, handle);
+    }
+    lock.lock();
+  }
+  if (cause_) {
+    wait_for_aborts(lock);
   }
   std::erase(communicators_, &comm);
 }
 
-void NcclRank::abort_handle(NcclCommunicator& comm) {
-  if (comm.handle == nullptr) {
-    return;
-  }
-  const ResultCode result = settled_result(nccl_.comm_abort(std::exchange(comm.handle, nullptr)));
+void NcclRank::abort_handle(const NcclCommunicator& comm, ho::nccl::CommHandle handle) {
+  const ResultCode result = settled_result(nccl_.comm_abort(handle));
   if (result != ho::nccl::kSuccess) {
     ho::log_warn("{}", said(comm, "ncclCommAbort", result).message());
   }
@@ -243,7 +258,7 @@ ho::Status NcclRank::status() {
 ho::Status NcclRank::fail(const ho::Status& own) {
   Lock lock(mutex_);
   if (failing_) {
-    changed_.wait(lock, [this] { return cause_.has_value(); });
+    wait_for_aborts(lock);
     return *cause_;
   }
   failing_ = true;
@@ -257,9 +272,13 @@ ho::Status NcclRank::fail(const ho::Status& own) {
   return cause.ok() ? own : cause;
 }
 
+// An abort waits for the device, and so for the collectives of other communicators there: each has
+// a thread of its own, so that one that waits holds up none that would end what it waits for.
 void NcclRank::end_all(const ho::Status& cause) {
+  // Even where the context is lost: NCCL gives back what it can.
   const auto current = CurrentContext::enter(*device_);
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  std::vector<std::thread> aborts;
   for (NcclCommunicator* const comm : communicators_) {
     for (NcclOperation& operation : comm->operations) {
       settle(*comm, operation);
@@ -267,13 +286,26 @@ void NcclRank::end_all(const ho::Status& cause) {
         operation.state = NcclOperation::State::kFailed;
       }
     }
-  }
-  // Even where the context is lost: NCCL gives back what it can.
-  for (NcclCommunicator* const comm : communicators_) {
-    abort_handle(*comm);
+    if (comm->handle != nullptr) {
+      aborts.emplace_back([this, comm, handle = std::exchange(comm->handle, nullptr)] {
+        const auto its_context = CurrentContext::enter(*device_);
+        abort_handle(*comm, handle);
+      });
+    }
   }
   cause_ = cause;
   changed_.notify_all();
+  lock.unlock();
+  for (std::thread& each : aborts) {
+    each.join();
+  }
+  lock.lock();
+  aborted_ = true;
+  changed_.notify_all();
+}
+
+void NcclRank::wait_for_aborts(Lock& lock) {
+  changed_.wait(lock, [this] { return aborted_; });
 }
 
 // The device's context is current. What the driver has against it ends everything.
@@ -285,23 +317,30 @@ void NcclRank::settle(const NcclCommunicator& comm, NcclOperation& operation) {
   if (!passed.ok()) {
     operation.state = NcclOperation::State::kFailed;
     found_ = found_.value_or(passed.status().with_context(comm.name));
-    changed_.notify_all();
   } else if (*passed) {
     operation.state = NcclOperation::State::kOver;
+    operation.ended = ho::Clock::now();
   }
 }
 
 void NcclRank::watch() {
   Lock lock(mutex_);
   while (!stopping_) {
-    const bool idle = std::ranges::all_of(communicators_, [](const NcclCommunicator* comm) {
-      return std::ranges::none_of(comm->operations, [](const NcclOperation& operation) {
+    watching_ = std::ranges::any_of(communicators_, [](const NcclCommunicator* comm) {
+      return std::ranges::any_of(comm->operations, [](const NcclOperation& operation) {
         return operation.state == NcclOperation::State::kUnderWay;
       });
     });
-    static_cast<void>(changed_.wait_for(lock, idle ? kWatchIdleEvery : kWatchEvery));
+    if (!watching_) {
+      something_to_watch_.wait_for(
+          lock, kWatchIdleEvery, [this] { return watching_ || stopping_; });
+    }
+    // What is begun meanwhile wakes nobody: each look asks the driver about every operation.
+    if (watching_) {
+      something_to_watch_.wait_for(lock, kWatchEvery, [this] { return stopping_; });
+    }
     if (stopping_ || cause_) {
-      changed_.wait(lock, [this] { return stopping_; });
+      something_to_watch_.wait(lock, [this] { return stopping_; });
       return;
     }
     lock.unlock();

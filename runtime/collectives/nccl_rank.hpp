@@ -6,7 +6,9 @@
 // that no stream is held. A thread looks for failures: NCCL tells none by itself.
 //
 // NCCL wants one thread at a time for each communicator, so a lock is held around its calls, none
-// of which blocks: communicators are made so. Aborting one may wait for the device.
+// of which blocks: communicators are made so. To abort or destroy one waits for the device: who
+// does it takes its handle out under the lock, and calls without. What has failed is known at once
+// (cause_), and has ended once all aborts are over (aborted_): its buffers are NCCL's until then.
 #pragma once
 
 #include <horing.h>
@@ -34,6 +36,7 @@ class NcclCollectives;
 
 // A collective that was begun and not joined.
 struct NcclOperation {
+  // kFailed: it is or will be aborted.
   enum class State : uint8_t { kFree, kUnderWay, kOver, kFailed };
   ho::device::Event end;
   State state = State::kFree;
@@ -43,13 +46,14 @@ struct NcclOperation {
   ho::DType dtype{};
   uint64_t timeout_ms = 0;
   ho::Clock::time_point begun{};
+  ho::Clock::time_point ended{};  // when it was first seen to be over
   ho::Deadline deadline{};
 };
 
-// One of NCCL's communicators. All of it is guarded by the rank's lock.
+// One of NCCL's communicators. All but the name is guarded by the rank's lock.
 struct NcclCommunicator {
   std::string name;                       // for errors: "the gathers of the world"
-  ho::nccl::CommHandle handle = nullptr;  // null: it has ended
+  ho::nccl::CommHandle handle = nullptr;  // null: it has ended, or is being ended
   uint64_t begun = 0;
   std::deque<NcclOperation> operations;  // stay where they are
 };
@@ -73,7 +77,7 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   // Collective over `set`, whose ranks are NCCL's in the same order: a communicator of NCCL's own,
   // one for each set and each sequence of collectives that must not wait for another.
   [[nodiscard]] ho::Result<std::unique_ptr<NcclCollectives>> over(ho_comm* set, std::string name);
-  // Ok, or the first cause. Any thread.
+  // Ok, or the first cause. Never blocks; any thread.
   [[nodiscard]] ho::Status status();
 
  private:
@@ -99,10 +103,12 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
                                  ho::Deadline deadline);
   // Waits for what is under way on all ranks, and gives it back. Afterwards it is not watched.
   void end(NcclCommunicator& comm);
-  void abort_handle(NcclCommunicator& comm);
+  // Without the lock.
+  void abort_handle(const NcclCommunicator& comm, ho::nccl::CommHandle handle);
   // This rank's error, to all ranks. The job's first cause, which may be another one.
   [[nodiscard]] ho::Status fail(const ho::Status& own);
   void end_all(const ho::Status& cause);
+  void wait_for_aborts(Lock& lock);
   void settle(const NcclCommunicator& comm, NcclOperation& operation);
   void watch();
   [[nodiscard]] ho::Status look();
@@ -119,10 +125,13 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable something_to_watch_;
+  bool watching_ = false;  // the watcher knows that something is under way
   std::vector<NcclCommunicator*> communicators_;
   bool failing_ = false;
   std::optional<ho::Status> found_;  // what a look at an operation has found, for the watcher
   std::optional<ho::Status> cause_;
+  bool aborted_ = false;  // after the cause
   bool stopping_ = false;
   std::thread watcher_;
 };

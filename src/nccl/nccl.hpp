@@ -49,7 +49,9 @@ inline constexpr unsigned kConfigMagic = 0xcafebeef;
 // of it, and defaults for the rest, so that every later release takes this one.
 inline constexpr unsigned kConfigVersion = 22000;
 
-struct Config {  // ncclConfig_t of 2.18 to 2.26; a prefix of later ones
+// ncclConfig_t of 2.18 to 2.25, whose last four bytes nobody uses; of 2.26 it is the whole, and of
+// later releases a prefix.
+struct Config {
   size_t size = sizeof(Config);
   unsigned magic = kConfigMagic;
   unsigned version = kConfigVersion;
@@ -59,6 +61,8 @@ struct Config {  // ncclConfig_t of 2.18 to 2.26; a prefix of later ones
   int max_ctas = kUndefined;
   const char* net_name = nullptr;
   int split_share = kUndefined;
+  // trafficClass since 2.26, which takes what is there whatever the version says.
+  int traffic_class = kUndefined;
 };
 static_assert(offsetof(Config, size) == 0);
 static_assert(offsetof(Config, magic) == 8);
@@ -69,6 +73,7 @@ static_assert(offsetof(Config, min_ctas) == 24);
 static_assert(offsetof(Config, max_ctas) == 28);
 static_assert(offsetof(Config, net_name) == 32);
 static_assert(offsetof(Config, split_share) == 40);
+static_assert(offsetof(Config, traffic_class) == 44);
 static_assert(sizeof(Config) == 48);
 
 // X(member, symbol, what it returns, signature). A communicator may be used by one thread at a

@@ -1,14 +1,11 @@
 // Whatever fails in NCCL: every rank has one cause, in time, streams run on, and nothing is left.
 #include <array>
 #include <atomic>
-#include <functional>
-#include <mutex>
 #include <thread>
 
 #include "catch.hpp"
 #include "has.hpp"
-#include "on_nccl.hpp"
-#include "sanitizers.hpp"
+#include "one_cause.hpp"
 
 using namespace ho;
 using namespace ho::test;
@@ -16,7 +13,6 @@ using namespace ho::test;
 namespace {
 
 constexpr size_t kFloats = 64;
-constexpr uint64_t kSoonMs = kThreadSanitizer ? 1500 : 400;
 
 void run_steps(const OnNccl& on, const DeviceFloats& all, int steps) {
   const auto over = on.over(on.world(), "the world");
@@ -55,29 +51,18 @@ std::string cause_of_steps(const OnNccl& on) {
   return status.message();
 }
 
-// Every rank's cause, which must be one, or none.
-std::string one_cause(const std::string& groups,
-                      const std::function<std::string(const OnNccl&)>& body) {
-  std::mutex mutex;
-  std::vector<std::string> causes;
-  const auto errors = run_job({groups}, [&](ho_comm* job) {
-    const OnNccl on(job);
-    std::string cause = body(on);
-    const std::lock_guard lock(mutex);
-    causes.push_back(std::move(cause));
-  });
-  for (const std::string& error : errors) {
-    CHECK(error == "");
-  }
-  for (const std::string& cause : causes) {
-    CHECK(cause == causes.front());
-  }
-  return causes.empty() ? "nobody came" : causes.front();
+// As NCCL launches at once, or in a thread of its own.
+nccl_double::Config launching(int polls) {
+  nccl_double::Config config;
+  config.polls_to_launch = polls;
+  return config;
 }
+constexpr int kNever = 100'000'000;
 
 }  // namespace
 
 TEST_CASE("a call of NCCL that fails anywhere is one cause on all ranks and leaves nothing") {
+  const int polls = GENERATE(0, 3);
   const std::vector<std::string> making{"ncclGetUniqueId",
                                         "ncclCommInitRankConfig",
                                         "ncclCommGetAsyncError",
@@ -85,9 +70,9 @@ TEST_CASE("a call of NCCL that fails anywhere is one cause on all ranks and leav
                                         "ncclCommUserRank"};
   const std::vector<std::string> moving{
       "ncclReduceScatter", "ncclAllGather", "ncclAllReduce", "ncclBroadcast"};
-  const auto fails = [](const std::string& call, uint64_t k) {
+  const auto fails = [&](const std::string& call, uint64_t k) {
     INFO(call << " #" << k);
-    reset_doubles();
+    reset_doubles(cuda_double::Mode::kEager, launching(polls));
     nccl_double::fail_call(call, k, nccl::kSystemError);
     const std::string cause = one_cause("1x2", cause_of_steps);
     CHECK(has(cause, call));
@@ -106,10 +91,11 @@ TEST_CASE("a call of NCCL that fails anywhere is one cause on all ranks and leav
 }
 
 TEST_CASE("a call of the driver that fails in a collective is one cause on all ranks") {
+  const int polls = GENERATE(0, 3);
   for (const char* call : {"joint_work", "event_record", "event_query"}) {
     for (const uint64_t k : {1U, 3U}) {
       INFO(call << " #" << k);
-      reset_doubles();
+      reset_doubles(cuda_double::Mode::kEager, launching(polls));
       std::atomic<int> ready = 0;
       const std::string cause = one_cause("1x2", [&](const OnNccl& on) {
         must(ho_barrier(on.world(), nullptr, nullptr));
@@ -140,8 +126,9 @@ TEST_CASE("a communicator that cannot be ended in order is aborted and leaves no
 }
 
 TEST_CASE("an asynchronous error of one rank is the cause on all of them") {
+  const int polls = GENERATE(0, 3);
   for (const auto mode : {cuda_double::Mode::kEager, cuda_double::Mode::kLazy}) {
-    reset_doubles(mode);
+    reset_doubles(mode, launching(polls));
     const std::string cause = one_cause("2x2", [](const OnNccl& on) {
       const auto over = on.over(on.world(), "the world");
       const DeviceFloats all(on, 8);
@@ -165,7 +152,8 @@ TEST_CASE("an asynchronous error of one rank is the cause on all of them") {
 }
 
 TEST_CASE("an abort from another thread ends what is under way on all ranks") {
-  reset_doubles();
+  const int polls = GENERATE(0, 3);
+  reset_doubles(cuda_double::Mode::kEager, launching(polls));
   const std::string cause = one_cause("1x3", [](const OnNccl& on) {
     const auto over = on.over(on.world(), "the world");
     const DeviceFloats all(on, 8);
@@ -188,7 +176,8 @@ TEST_CASE("an abort from another thread ends what is under way on all ranks") {
 }
 
 TEST_CASE("a rank that does not come is found at the deadline, on itself too") {
-  reset_doubles();
+  const int polls = GENERATE(0, 3);
+  reset_doubles(cuda_double::Mode::kEager, launching(polls));
   const std::string cause = one_cause("1x3", [](const OnNccl& on) {
     const auto over = on.over(on.world(), "sums");
     const DeviceFloats all(on, 8);
@@ -212,8 +201,9 @@ TEST_CASE("a rank that does not come is found at the deadline, on itself too") {
 }
 
 TEST_CASE("collectives of two communicators in different orders hang and are named") {
+  const int polls = GENERATE(0, 3);
   for (const auto mode : {cuda_double::Mode::kEager, cuda_double::Mode::kRandom}) {
-    reset_doubles(mode);
+    reset_doubles(mode, launching(polls));
     const std::string cause = one_cause("1x2", [](const OnNccl& on) {
       const auto gathers = on.over(on.world(), "gathers");
       const auto sums = on.over(on.world(), "sums");
@@ -231,11 +221,12 @@ TEST_CASE("collectives of two communicators in different orders hang and are nam
       const bool turned = ho_comm_rank(on.world()) == 1;
       must_be_ok(begin(turned ? *sums : *gathers, first, on.stream(), pending[0]));
       must_be_ok(begin(turned ? *gathers : *sums, second, other.handle(), pending[1]));
-      const Status ended = (turned ? *sums : *gathers).join(pending[0], 0).status();
+      // One may end well: what it waits for is aborted on the other rank first.
+      static_cast<void>((turned ? *sums : *gathers).join(pending[0], 0));
       static_cast<void>((turned ? *gathers : *sums).join(pending[1], 0));
       on.finish();
       on.finish(other.handle());
-      return ended.message();
+      return failure_of(*sums).message();
     });
     CHECK(has(cause, "began collectives of several communicators in another order"));
     const auto violations = nccl_double::take_violations();
@@ -249,8 +240,9 @@ TEST_CASE("collectives of two communicators in different orders hang and are nam
 }
 
 TEST_CASE("counts and types that differ between ranks hang and are named") {
+  const int polls = GENERATE(0, 3);
   for (const bool types : {false, true}) {
-    reset_doubles();
+    reset_doubles(cuda_double::Mode::kEager, launching(polls));
     const std::string cause = one_cause("1x2", [&](const OnNccl& on) {
       const auto over = on.over(on.world(), "the world");
       const DeviceFloats all(on, 8);
@@ -293,7 +285,8 @@ TEST_CASE("a rank that fails while communicators are made fails all that make th
 }
 
 TEST_CASE("what had ended before a failure is joined as ended") {
-  reset_doubles();
+  const int polls = GENERATE(0, 3);
+  reset_doubles(cuda_double::Mode::kEager, launching(polls));
   const std::string cause = one_cause("1x2", [](const OnNccl& on) {
     const auto over = on.over(on.world(), "the world");
     const DeviceFloats all(on, 8, 1.0F);
@@ -318,4 +311,42 @@ TEST_CASE("what had ended before a failure is joined as ended") {
   });
   CHECK(has(cause, "enough"));
   CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a launch that does not end is ended by its deadline, an abort and an error of NCCL") {
+  enum class By { kDeadline, kAbort, kError };
+  for (const By by : {By::kDeadline, By::kAbort, By::kError}) {
+    INFO("by " << static_cast<int>(by));
+    reset_doubles(cuda_double::Mode::kEager, launching(kNever));
+    const std::string cause = one_cause("1x2", [&](const OnNccl& on) {
+      const auto over = on.over(on.world(), "sums");
+      const DeviceFloats all(on, 8);
+      must(ho_barrier(on.world(), nullptr, nullptr));
+      std::thread other([&] {
+        if (ho_comm_rank(on.world()) == 1 && by == By::kAbort) {
+          while (nccl_double::calls("ncclAllReduce") == 0) {
+            std::this_thread::yield();
+          }
+          static_cast<void>(ho_comm_abort(on.parent(), "enough"));
+        } else if (ho_comm_rank(on.world()) == 1 && by == By::kError) {
+          while (nccl_double::calls("ncclAllReduce") == 0) {
+            std::this_thread::yield();
+          }
+          nccl_double::report_async_error(1, nccl::kSystemError);
+        }
+      });
+      paro::Pending pending;
+      const uint64_t timeout_ms = by == By::kDeadline ? kSoonMs : 0;
+      const Status begun =
+          over->begin_all_reduce(on.options(timeout_ms), DType::kFloat32, all.data(), 8, pending);
+      other.join();
+      on.finish();
+      return begun.message();
+    });
+    CHECK(has(cause,
+              by == By::kDeadline ? "sums: ncclAllReduce is in progress after its deadline"
+              : by == By::kAbort  ? "enough"
+                                  : "unhandled system error"));
+    CHECK(left_on_doubles() == "");
+  }
 }

@@ -1,6 +1,9 @@
 // What NCCL's collectives do with data, against libhoring's over host memory.
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "catch.hpp"
 #include "collectives/horing_collectives.hpp"
@@ -177,6 +180,65 @@ TEST_CASE("a step's collectives make no events and wait for no device after the 
                                  std::to_string(now - before) + " events or waits");
       }
       before = now;
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a collective's time ends when it is over, not when it is joined") {
+  reset_doubles();
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job);
+    const auto over = on.over(on.world(), "the world");
+    const DeviceFloats values(on, 64, 0.0F);
+    const auto begun = Clock::now();
+    paro::Pending pending;
+    must_be_ok(over->begin_all_reduce(on.options(), DType::kFloat32, values.data(), 64, pending));
+    while (!over->over(pending)) {
+      std::this_thread::yield();
+    }
+    const auto longest =
+        static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - begun).count());
+    while (Clock::now() < begun + std::chrono::nanoseconds(2 * longest)) {
+      std::this_thread::yield();
+    }
+    must_join(*over, pending);
+    if (pending.report.total_ns == 0 || pending.report.total_ns > longest) {
+      throw std::runtime_error(std::to_string(pending.report.total_ns) + " ns of at most " +
+                               std::to_string(longest));
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("the watcher asks about a collective once in its interval, however many are begun") {
+  constexpr size_t kMany = 200;
+  reset_doubles();
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job);
+    const auto over = on.over(on.world(), "the world");
+    const DeviceFloats values(on, 64, 0.0F);
+    nccl_double::hold(0);
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    const auto begun = Clock::now();
+    const uint64_t before = cuda_double::calls("event_query");
+    std::vector<paro::Pending> pending(kMany);
+    for (paro::Pending& each : pending) {
+      must_be_ok(over->begin_all_reduce(on.options(), DType::kFloat32, values.data(), 64, each));
+    }
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    const uint64_t queries = cuda_double::calls("event_query") - before;
+    // Of both ranks, every 2 ms.
+    const auto looks =
+        static_cast<uint64_t>((Clock::now() - begun) / std::chrono::milliseconds(2)) + 2;
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    nccl_double::let_go(0);
+    for (paro::Pending& each : pending) {
+      must_join(*over, each);
+    }
+    if (queries > 2 * kMany * looks) {
+      throw std::runtime_error(std::to_string(queries) + " queries in " + std::to_string(looks) +
+                               " looks");
     }
   });
   CHECK(left_on_doubles() == "");

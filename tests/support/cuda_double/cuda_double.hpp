@@ -206,6 +206,8 @@ class JointWork {
 };
 // Parts on this device do not begin before it is let go.
 void hold_joint_work(int device, bool held);
+// Parts on this device that are not over, nor given up.
+[[nodiscard]] size_t joint_work(int device);
 
 // --- Virtual time -------------------------------------------------------------------------------
 

@@ -122,4 +122,11 @@ void hold_joint_work(int device, bool held) {
   machine().run_what_is_ready(lock);
 }
 
+size_t joint_work(int device) {
+  const Machine::Lock lock(machine().mutex);
+  return static_cast<size_t>(std::ranges::count_if(
+      machine().pending,
+      [&](const OperationPtr& part) { return part->device == device && part->joint != nullptr; }));
+}
+
 }  // namespace ho::cuda_double

@@ -1,8 +1,11 @@
 // Communicators: made, polled, ended.
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
+#include "os/clock.hpp"
 #include "state.hpp"
 
 namespace ho::nccl_double {
@@ -123,7 +126,24 @@ void end(Call& call, CommHandle handle, const char* by) {
   call->ended[handle] = by;
 }
 
-ResultCode comm_abort(CommHandle handle) {
+// Longer than any test holds collectives: whoever waits so long does so for ever.
+constexpr std::chrono::seconds kForEver{20};
+
+// Holds no lock. Device -1: does not wait.
+void wait_for_device(const char* call, int device) {
+  const auto give_up_at = Clock::now() + kForEver;
+  while (device >= 0 && cuda_double::joint_work(device) > 0) {
+    if (Clock::now() > give_up_at) {
+      const std::lock_guard lock(state().mutex);
+      state().violations.push_back(std::string(call) + " waits for collectives of device " +
+                                   std::to_string(device) + " that nobody ends");
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+ResultCode abort_without_wait(CommHandle handle, int& waits_for) {
   Call call("ncclCommAbort");
   Communicator* const comm = call.find(handle);
   if (comm == nullptr) {
@@ -136,8 +156,16 @@ ResultCode comm_abort(CommHandle handle) {
     }
   }
   comm->set->aborted = true;
+  waits_for = call->config.ends_wait_for_device ? comm->device : -1;
   end(call, handle, "ncclCommAbort");
   return call.refused();
+}
+
+ResultCode comm_abort(CommHandle handle) {
+  int waits_for = -1;
+  const ResultCode result = abort_without_wait(handle, waits_for);
+  wait_for_device("ncclCommAbort", waits_for);
+  return result;
 }
 
 ResultCode comm_finalize(CommHandle handle) {
@@ -154,7 +182,7 @@ ResultCode comm_finalize(CommHandle handle) {
   return nccl::kInProgress;
 }
 
-ResultCode comm_destroy(CommHandle handle) {
+ResultCode destroy_without_wait(CommHandle handle, int& waits_for) {
   Call call("ncclCommDestroy");
   Communicator* const comm = call.find(handle);
   if (comm == nullptr || call.refused() != nccl::kSuccess) {
@@ -163,8 +191,16 @@ ResultCode comm_destroy(CommHandle handle) {
   if (comm->phase != Phase::kFinalized) {
     return call.violation("of " + rank_text(*comm) + ", which is not finalized");
   }
+  waits_for = call->config.ends_wait_for_device ? comm->device : -1;
   end(call, handle, "ncclCommDestroy");
   return nccl::kSuccess;
+}
+
+ResultCode comm_destroy(CommHandle handle) {
+  int waits_for = -1;
+  const ResultCode result = destroy_without_wait(handle, waits_for);
+  wait_for_device("ncclCommDestroy", waits_for);
+  return result;
 }
 
 ResultCode comm_count(CommHandle handle, int* ranks) {

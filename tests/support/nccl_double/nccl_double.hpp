@@ -27,6 +27,9 @@ struct Config {
   int polls_to_launch = 0;
   // After a rank's abort the others' communicators report a remote error.
   bool aborts_reach_peers = true;
+  // To abort or to destroy a communicator frees memory, which waits for every collective on the
+  // device, those of other communicators too.
+  bool ends_wait_for_device = false;
 };
 
 // Always the same table. Before the first reset() it works as a default Config says.

@@ -1,4 +1,6 @@
+#include <array>
 #include <cstring>
+#include <new>
 #include <set>
 #include <string>
 
@@ -30,6 +32,15 @@ TEST_CASE("An NCCL that has every call fills the whole table") {
     CHECK(address != nullptr);
   }
   CHECK(nccl_calls().size() == sizeof table / sizeof(void*));
+}
+
+TEST_CASE("No byte of a configuration is left as the memory had it") {
+  alignas(Config) std::array<char, sizeof(Config)> memory{};
+  memory.fill('\xa5');
+  ::new (static_cast<void*>(memory.data())) Config;
+  int last = 0;  // trafficClass since 2.26
+  std::memcpy(&last, memory.data() + 44, sizeof last);
+  CHECK(last == kUndefined);
 }
 
 TEST_CASE("No call of NCCL is listed twice") {

@@ -78,6 +78,9 @@ SAME_OFFSET(min_ctas, minCTAs)
 SAME_OFFSET(max_ctas, maxCTAs)
 SAME_OFFSET(net_name, netName)
 SAME_OFFSET(split_share, splitShare)
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 26, 2)
+SAME_OFFSET(traffic_class, trafficClass)
+#endif
 static_assert(kUndefined == NCCL_CONFIG_UNDEF_INT);
 static_assert(kConfigVersion <= NCCL_VERSION_CODE);
 static_assert(kMinVersion == NCCL_VERSION(2, 20, 0));
@@ -114,6 +117,9 @@ TEST_CASE("every call of the table is compared with nccl.h") {
   CHECK(ours.max_ctas == theirs.maxCTAs);
   CHECK(ours.net_name == theirs.netName);
   CHECK(ours.split_share == theirs.splitShare);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 26, 2)
+  CHECK(ours.traffic_class == theirs.trafficClass);
+#endif
 }
 
 }  // namespace ho::nccl

@@ -1,6 +1,6 @@
 #include "on_device/staging.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <thread>
@@ -82,7 +82,7 @@ ho::Status Staging::end_use(Slot& slot, const DeviceWait& wait) {
     const size_t count = fetched.size() / ho::size_bytes(to.dtype);
     unscale(to.dtype, fetched.data(), to.factor, {to.numbers, count});
   } else {
-    std::memcpy(to.bytes, fetched.data(), fetched.size());
+    std::ranges::copy(fetched, to.bytes);
   }
   return {};
 }

@@ -164,7 +164,7 @@ void HostOperations::fetch(const void* from, size_t bytes, std::vector<std::byte
 }
 
 void HostOperations::fetch_later(const void* from, std::span<std::byte> to) const {
-  std::memcpy(to.data(), from, to.size());
+  std::copy_n(static_cast<const std::byte*>(from), to.size(), to.data());
 }
 
 void HostOperations::store(ho::DType dtype, std::span<const float> values, void* to) const {
@@ -172,7 +172,7 @@ void HostOperations::store(ho::DType dtype, std::span<const float> values, void*
 }
 
 void HostOperations::store(std::span<const std::byte> bytes, void* to) const {
-  std::memcpy(to, bytes.data(), bytes.size());
+  std::ranges::copy(bytes, static_cast<std::byte*>(to));
 }
 
 }  // namespace paro

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -325,7 +326,7 @@ std::string fetches_and_stores(DeviceStateMemory& memory) {
       }
       std::vector<float> numbers(count);
       const auto bits = patterns(DType::kFloat32, count, 8, Numbers::kAny);
-      std::memcpy(reinterpret_cast<std::byte*>(numbers.data()), bits.data(), bits.size());
+      std::ranges::copy(bits, std::as_writable_bytes(std::span(numbers)).begin());
       host.store(dtype, numbers, values.on_host());
       device.store(dtype, numbers, values.on_device());
       std::fill(numbers.begin(), numbers.end(), 0.0F);  // which it does not need any more

@@ -192,7 +192,7 @@ std::string norms(DeviceStateMemory& memory) {
     for (const Numbers numbers : {Numbers::kFinite, Numbers::kAny}) {
       Twin sums(memory, std::vector<std::byte>(sizeof(GradientSums)));
       uint64_t first_index = 0;
-      const uint64_t section = 32 * 16 * 4096;
+      const uint64_t section = uint64_t{32} * 16 * 4096;
       for (const uint64_t count :
            {uint64_t{1}, uint64_t{0}, uint64_t{4095}, uint64_t{70'001}, section + 5000}) {
         const size_t shift = ho::size_bytes(dtype);
@@ -367,7 +367,7 @@ std::span<const StateCase> state_cases() {
 struct TrainedUnit::Twins {
   Twins(DeviceStateMemory& memory_of_states, Rule updated_by, DType dtype, uint64_t elements)
       : memory(memory_of_states),
-        rule(std::move(updated_by)),
+        rule(updated_by),
         type(dtype),
         count(elements),
         master(memory, patterns(DType::kFloat32, count, 1, Numbers::kFinite)),
@@ -410,7 +410,7 @@ struct TrainedUnit::Twins {
 };
 
 TrainedUnit::TrainedUnit(DeviceStateMemory& memory, Rule rule, DType dtype, uint64_t elements)
-    : twins_(std::make_unique<Twins>(memory, std::move(rule), dtype, elements)) {}
+    : twins_(std::make_unique<Twins>(memory, rule, dtype, elements)) {}
 
 TrainedUnit::~TrainedUnit() = default;
 

@@ -1,8 +1,13 @@
 // The runtime's collectives by the installed NCCL: a rank of a job (`horing run`), several of them
 // on one GPU, each a host of its own to NCCL. Probes what docs/design/device.md believes about NCCL
-// (N1 to N5, N7, N9, N10, N12, N13), and compares every result with libhoring's over host memory.
+// (N1 to N5, N7, N9, N10, N12, N13, N15), and compares every result with libhoring's over host
+// memory.
+//
+// usage: device_nccl_runtime [--unconnected]   --unconnected: nothing but a rank that is absent
+// from the first collective
 //
 // status: 0; 1 with a text where something is wrong; 77 where there is no GPU or no NCCL.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +17,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -154,27 +160,68 @@ size_t compare(
   return checks;
 }
 
-// N5, N7, N8: a collective that one rank never begins holds its stream until its deadline; then all
-// ranks have one cause, and their streams go on.
-void probe_absent_rank(const Bench& bench) {
+// N5, N7: a collective that one rank never begins holds its stream until its deadline; then all
+// ranks have one cause, and their streams go on. N15: the first one of a communicator is in
+// progress until then, since it connects the ranks.
+void probe_absent_rank(const Bench& bench, bool connected) {
   const auto over = must_have(bench.rank->over(bench.world.get(), "sums"));
   const Bytes bytes(bench, 4096);
-  paro::Pending pending;
-  if (ho_comm_rank(bench.world.get()) != 0) {
-    must_be_ok(over->begin_all_reduce(
-        bench.options(kSoonMs), DType::kFloat32, bytes.data(), 1024, pending));
-    std::this_thread::sleep_for(std::chrono::milliseconds(kSoonMs / 4));
-    expect(!over->over(pending), "N5: a collective ended that a rank has not begun");
-    expect(!over->join(pending, 0).ok(), "N7: it ended well after its deadline");
-  } else {
+  const auto begin = [&](uint64_t timeout_ms, paro::Pending& pending) {
+    return over->begin_all_reduce(
+        bench.options(timeout_ms), DType::kFloat32, bytes.data(), 1024, pending);
+  };
+  if (connected) {
+    paro::Pending pending;
+    must_be_ok(begin(kTimeoutMs, pending));
+    expect(must_have(over->join(pending, 0)), "not over at its deadline");
+  }
+  if (ho_comm_rank(bench.world.get()) == 0) {
     while (over->status().ok()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  } else {
+    paro::Pending pending;
+    const Status begun = begin(kSoonMs, pending);
+    expect(begun.ok() == connected, "N15: it began otherwise: " + begun.to_string());
+    if (begun.ok()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kSoonMs / 4));
+      expect(!over->over(pending), "N5: a collective ended that a rank has not begun");
+      expect(!over->join(pending, 0).ok(), "N7: it ended well after its deadline");
     }
   }
   bench.finish();  // N7
   const std::string cause = over->status().message();
-  expect(cause.find("has not ended within") != std::string::npos, "the cause is: " + cause);
-  std::printf("N5 N7: %s\n", cause.c_str());
+  const std::string expected =
+      connected ? "has not ended within" : "is in progress after its deadline";
+  expect(cause.find(expected) != std::string::npos, "the cause is: " + cause);
+  std::printf("N5 N7%s: %s\n", connected ? "" : " N15", cause.c_str());
+}
+
+// The host's time of a begin and of a join by the stream, microseconds, medians.
+void print_host_times(const Bench& bench, paro::Collectives& over) {
+  using Microseconds = std::chrono::duration<double, std::micro>;
+  constexpr size_t kRounds = 201;
+  const Bytes bytes(bench, 4096);
+  std::array<std::vector<double>, 2> times;
+  for (size_t round = 0; round < kRounds; ++round) {
+    paro::Pending pending;
+    const auto start = std::chrono::steady_clock::now();
+    must_be_ok(over.begin_all_reduce(
+        bench.options(kTimeoutMs), DType::kFloat32, bytes.data(), 1024, pending));
+    const auto begun = std::chrono::steady_clock::now();
+    expect(must_have(over.join_stream(pending, bench.stream->handle(), 0)), "not joined");
+    const auto joined = std::chrono::steady_clock::now();
+    expect(must_have(over.join(pending, 0)), "not over at its deadline");
+    times[0].push_back(Microseconds(begun - start).count());
+    times[1].push_back(Microseconds(joined - begun).count());
+  }
+  for (std::vector<double>& each : times) {
+    std::ranges::sort(each);
+  }
+  std::printf("rank %d: NCCL: a begin takes the host %.1f us, a join by a stream %.1f us\n",
+              ho_comm_rank(bench.world.get()),
+              times[0][kRounds / 2],
+              times[1][kRounds / 2]);
 }
 
 Bench make_bench(ho_comm* job, const device::Driver& driver, const nccl::Nccl& nccl) {
@@ -189,9 +236,7 @@ Bench make_bench(ho_comm* job, const device::Driver& driver, const nccl::Nccl& n
   return bench;
 }
 
-void run(ho_comm* job, const device::Driver& driver, const nccl::Nccl& nccl) {
-  const Bench bench = make_bench(job, driver, nccl);
-  const auto current = must_have(device::CurrentContext::enter(*bench.device));
+void compare_all(const Bench& bench, const nccl::Nccl& nccl) {
   size_t checks = 0;
   for (ho_comm* const set : {bench.world.get(), bench.group.get()}) {
     // N1 to N4, N9, N10.
@@ -202,15 +247,26 @@ void run(ho_comm* job, const device::Driver& driver, const nccl::Nccl& nccl) {
         checks += compare(bench, set, *over, dtype, part);
       }
     }
+    if (set == bench.world.get()) {
+      print_host_times(bench, *over);
+    }
   }
   int version = 0;
   static_cast<void>(nccl.get_version(&version));
   std::printf("rank %d: NCCL %s: %zu collectives give what libhoring's give\n",
-              ho_comm_rank(job),
+              ho_comm_rank(bench.world.get()),
               nccl::version_text(version).c_str(),
               checks);
+}
+
+void run(ho_comm* job, const device::Driver& driver, const nccl::Nccl& nccl, bool connected) {
+  const Bench bench = make_bench(job, driver, nccl);
+  const auto current = must_have(device::CurrentContext::enter(*bench.device));
+  if (connected) {
+    compare_all(bench, nccl);
+  }
   if (ho_comm_world_size(job) > 1) {
-    probe_absent_rank(bench);
+    probe_absent_rank(bench, connected);
   }
 }
 
@@ -225,7 +281,7 @@ void set_for_one_gpu(int rank) {
   }
 }
 
-int run_rank() {
+int run_rank(bool connected) {
   ho_comm* created = nullptr;
   must(ho_comm_create(nullptr, &created));
   const HeldComm job(created);
@@ -241,16 +297,21 @@ int run_rank() {
     std::printf("%s\n", nccl.status().message().c_str());
     return kSkipped;
   }
-  run(job.get(), **driver, **nccl);
+  run(job.get(), **driver, **nccl, connected);
   return 0;
 }
 
 }  // namespace
 }  // namespace ho::test
 
-int main() {
+int main(int argc, char** argv) {
+  const bool connected = argc == 1;
+  if (!connected && (argc != 2 || std::string_view(argv[1]) != "--unconnected")) {
+    std::fprintf(stderr, "usage: device_nccl_runtime [--unconnected]\n");
+    return 2;
+  }
   try {
-    return ho::test::run_rank();
+    return ho::test::run_rank(connected);
   } catch (const std::exception& error) {
     std::printf("FAILED: %s\n", error.what());
     return 1;

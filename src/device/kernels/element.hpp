@@ -3,8 +3,9 @@
 // computed as fp32, all others as what they are.
 //
 // The results are those of src/reduce (codecs_inl.hpp) to the bit. So small floats are converted by
-// integer arithmetic on their patterns, and what a NaN looks like is written out: processors differ
-// in the NaN that they make, and src/reduce has the one of x86.
+// integer arithmetic on their patterns (fp16 by a GPU's own instructions), and what a NaN looks
+// like is written out: processors differ in the NaN that they make, and src/reduce has the one of
+// x86.
 #pragma once
 
 #include <bit>
@@ -121,6 +122,20 @@ struct Bfloat16 {
   }
 };
 
+#ifdef __CUDA_ARCH__
+// What a GPU has instructions for. Of a NaN they do not keep the pattern.
+__device__ inline float float_of_half(uint16_t half) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+  return value;
+}
+__device__ inline uint16_t half_of_float(float value) {
+  uint16_t half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+  return half;
+}
+#endif
+
 // Formats of 1 sign, kExponent and kMantissa bits. kFinite: no infinities, and the highest pattern
 // is the only NaN.
 template <typename Bits, int kExponent, int kMantissa, bool kFinite>
@@ -137,11 +152,17 @@ struct SmallFloat {
   static constexpr uint32_t kRebias = static_cast<uint32_t>(127 - kBias) << 23;
   // 2^(1 - kBias), the smallest normal number, as fp32 bits.
   static constexpr uint32_t kMinNormal = static_cast<uint32_t>(128 - kBias) << 23;
+  static constexpr bool kIsHalf = kExponent == 5 && kMantissa == 10;
 
   HORING_DEVICE static Number load(Element raw) {
     const uint32_t magnitude = raw & kMagnitude;
     const uint32_t sign = (static_cast<uint32_t>(raw) & ~kMagnitude) << (32 - kWidth);
     const uint32_t shifted = magnitude << kShift;
+#ifdef __CUDA_ARCH__
+    if constexpr (kIsHalf) {
+      return magnitude > kSpecial ? float_of(shifted | 0x7fc00000U | sign) : float_of_half(raw);
+    }
+#endif
     uint32_t bits = shifted + kRebias;
     if (magnitude < (1U << kMantissa)) {
       // A subnormal has no leading one. Read as if it had one, it is too large by just that.
@@ -159,6 +180,11 @@ struct SmallFloat {
     const uint32_t bits = bits_of(value);
     const uint32_t magnitude = bits & 0x7fffffffU;
     const uint32_t sign = (bits & 0x80000000U) >> (32 - kWidth);
+#ifdef __CUDA_ARCH__
+    if constexpr (kIsHalf) {
+      return is_nan(value) ? static_cast<Element>(nan_of(magnitude) | sign) : half_of_float(value);
+    }
+#endif
     const uint32_t last = (magnitude >> kShift) & 1U;
     constexpr uint32_t kBelowHalf = (1U << (kShift - 1)) - 1;
     uint32_t result = (magnitude - kRebias + last + kBelowHalf) >> kShift;

@@ -21,17 +21,26 @@ HORING_DEVICE constexpr uint64_t norm_tiles(uint64_t elements) {
 
 // --- Norms ------------------------------------------------------------------------------------
 
-// Adds an element, scaled, to the column's sums.
-HORING_DEVICE inline void add_element(const NormArguments& arguments,
-                                      uint64_t index,
-                                      float value,
-                                      GradientSums& column) {
-  if (is_finite(value)) {
-    const auto wide = static_cast<double>(value);
+// Adds elements, scaled, each kNormColumns after the one before, to the column's sums. Squares of
+// what is not finite are added as +0, which changes no bit: so threads seldom part.
+template <size_t kCount>
+HORING_DEVICE inline void add_elements(const NormArguments& arguments,
+                                       uint64_t index,
+                                       const float (&values)[kCount],
+                                       GradientSums& column) {
+  bool all_finite = true;
+  HORING_UNROLL
+  for (size_t k = 0; k < kCount; ++k) {
+    const bool finite = is_finite(values[k]);
+    const auto wide = static_cast<double>(finite ? values[k] : 0.0F);
     column.squared += wide * wide;
-  } else {
-    const uint64_t from_last = kLastIndex - (arguments.first_index + index);
-    add(column, {0, 1, from_last, is_nan(value) ? 1U : 0U});
+    all_finite = all_finite && finite;
+  }
+  for (size_t k = 0; !all_finite && k < kCount; ++k) {
+    if (!is_finite(values[k])) {
+      const uint64_t from_last = kLastIndex - (arguments.first_index + index + k * kNormColumns);
+      add(column, {0, 1, from_last, is_nan(values[k]) ? 1U : 0U});
+    }
   }
 }
 
@@ -59,13 +68,11 @@ HORING_DEVICE inline GradientSums column_of_tile(const NormArguments& arguments,
     for (uint64_t k = 0; k < kTogether; ++k) {
       values[k] = scaled_element<Codec>(arguments, index + k * kNormColumns);
     }
-    HORING_UNROLL
-    for (uint64_t k = 0; k < kTogether; ++k) {
-      add_element(arguments, index + k * kNormColumns, values[k], column);
-    }
+    add_elements(arguments, index, values, column);
   }
   for (; index < end; index += kNormColumns) {
-    add_element(arguments, index, scaled_element<Codec>(arguments, index), column);
+    const float values[] = {scaled_element<Codec>(arguments, index)};
+    add_elements(arguments, index, values, column);
   }
   return column;
 }
@@ -92,15 +99,47 @@ HORING_DEVICE constexpr uint64_t norm_sections(uint64_t tiles) {
   return parts_of(tiles, kNormSectionTiles);
 }
 
+// Reads kCount of them. On a device 16 bytes at once, and the barrier has ptxas start many before
+// it uses the first: else the one thread of a section would wait for most of them in turn.
+template <size_t kCount>
+HORING_DEVICE inline void read_sums(const GradientSums* from, GradientSums (&sums)[kCount]) {
+  HORING_UNROLL
+  for (size_t k = 0; k < kCount; ++k) {
+#ifdef __CUDA_ARCH__
+    asm volatile("ld.global.v2.f64 {%0, %1}, [%2];"
+                 : "=d"(sums[k].squared), "=d"(sums[k].not_finite)
+                 : "l"(__cvta_generic_to_global(&from[k])));
+    asm volatile("ld.global.v2.u64 {%0, %1}, [%2 + 16];"
+                 : "=l"(sums[k].first_from_last), "=l"(sums[k].nan)
+                 : "l"(__cvta_generic_to_global(&from[k])));
+#else
+    sums[k] = from[k];
+#endif
+  }
+#ifdef __CUDA_ARCH__
+  __syncwarp(__activemask());
+#endif
+}
+
 // Of all tiles, kThreads sections at a time. Step 1: the thread's section.
 HORING_DEVICE inline GradientSums section_of(const FinishNormArguments& arguments,
                                              uint64_t section) {
+  constexpr uint64_t kTogether = 16;
   const auto* const parts = memory_at<const GradientSums>(arguments.parts);
   const uint64_t begin = section * kNormSectionTiles;
   const uint64_t section_end = begin + kNormSectionTiles;
   const uint64_t end = section_end < arguments.count ? section_end : arguments.count;
   GradientSums sums = {};
-  for (uint64_t tile = begin; tile < end; ++tile) {
+  uint64_t tile = begin;
+  for (; tile + kTogether <= end; tile += kTogether) {
+    GradientSums read[kTogether];
+    read_sums(parts + tile, read);
+    HORING_UNROLL
+    for (uint64_t k = 0; k < kTogether; ++k) {
+      add(sums, read[k]);
+    }
+  }
+  for (; tile < end; ++tile) {
     add(sums, parts[tile]);
   }
   return sums;

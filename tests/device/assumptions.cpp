@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -301,18 +303,41 @@ Status destroyed_streams_finish(const Bench& bench) {
   StreamHandle stream = nullptr;
   HORING_TRY(bench.device->check("cuStreamCreateWithPriority",
                                  driver.stream_create(&stream, device::kStreamNonBlocking, 0)));
+  const auto copy = [&](const void* to, const void* from) {
+    return bench.device->check(
+        "cuMemcpyAsync",
+        driver.copy_async(device::address_of(to), device::address_of(from), bench.bytes, stream));
+  };
   Held held;
   HORING_TRY(held.hold(*bench.device, stream));
-  HORING_TRY(bench.device->check("cuMemcpyAsync",
-                                 driver.copy_async(device::address_of(things.to.bytes().data()),
-                                                   device::address_of(things.from.bytes().data()),
-                                                   bench.bytes,
-                                                   stream)));
+  HORING_TRY(copy(things.memory.pointer(), things.from.bytes().data()));
+  HORING_TRY(copy(things.to.bytes().data(), things.memory.pointer()));
   HORING_TRY(things.event.record(stream));
   HORING_TRY(bench.device->check("cuStreamDestroy", driver.stream_destroy(stream)));
   held.release();
   HORING_TRY(wait_for(things.event));
   return expect(things.same(), "a stream that was destroyed did not finish");
+}
+
+// Never enqueued by the library.
+Status copies_between_host_memory_wait(const Bench& bench) {
+  HORING_ASSIGN(const Things things, Things::make(bench));
+  Held held;
+  std::atomic<bool> released = false;
+  HORING_TRY(held.hold(*bench.device, things.first.handle()));
+  held.wait_until_held();
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    released = true;
+    held.release();
+  });
+  const Status copied =
+      things.first.copy(things.to.bytes().data(), things.from.bytes().data(), bench.bytes);
+  const bool waited = released;
+  other.join();
+  HORING_TRY(copied);
+  return expect(waited && things.same(),
+                "a copy from host to host memory returned before its stream had come to it");
 }
 
 Status captures_are_seen(const Bench& bench) {
@@ -523,6 +548,7 @@ constexpr Probe kProbes[] = {
     {"A23", "mapped_memory_is_told_by_segments", mapped_memory_is_known_by_segments},
     {"A24", "relaxed_threads_spoil_no_capture", relaxed_threads_spoil_no_capture},
     {"A25", "captures_hold_the_default_stream", captures_hold_the_default_stream},
+    {"A26", "copies_between_host_memory_wait", copies_between_host_memory_wait},
 };
 
 }  // namespace

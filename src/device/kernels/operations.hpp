@@ -11,8 +11,10 @@
 // nvcc keeps arrays in registers only where every index is a constant.
 #ifdef __CUDACC__
 #define HORING_UNROLL _Pragma("unroll")
+#define HORING_NO_UNROLL _Pragma("unroll 1")
 #else
 #define HORING_UNROLL
+#define HORING_NO_UNROLL
 #endif
 
 namespace ho::device {
@@ -58,21 +60,25 @@ HORING_DEVICE inline void combine_integers(ReduceOp op,
   each(a, b, out, [&](T x, T y) { return static_cast<T>(wide(x) + wide(y)); });
 }
 
-// Of zeros of different sign, max and min take b, as x86 does.
+// Of zeros of different sign, max and min take b, as x86 does. Where a sum or a product is a number
+// both of its operands are, too, which is nearly always: no element is looked at alone then.
 template <size_t kCount, typename Real>
 HORING_DEVICE inline void combine_reals(ReduceOp op,
                                         const Real (&a)[kCount],
                                         const Real (&b)[kCount],
                                         Real (&out)[kCount]) {
+  bool some_nan = false;
   switch (op) {
     case ReduceOp::kProd:
       each(a, b, out, [](Real x, Real y) { return x * y; });
       break;
     case ReduceOp::kMax:
       each(a, b, out, [](Real x, Real y) { return x > y ? x : y; });
+      some_nan = true;
       break;
     case ReduceOp::kMin:
       each(a, b, out, [](Real x, Real y) { return x < y ? x : y; });
+      some_nan = true;
       break;
     default:  // there are no bits of floats
       each(a, b, out, [](Real x, Real y) { return x + y; });
@@ -80,7 +86,13 @@ HORING_DEVICE inline void combine_reals(ReduceOp op,
   }
   HORING_UNROLL
   for (size_t k = 0; k < kCount; ++k) {
-    out[k] = keep_nan(a[k], b[k], out[k]);
+    some_nan = some_nan || is_nan(out[k]);
+  }
+  if (some_nan) {
+    HORING_UNROLL
+    for (size_t k = 0; k < kCount; ++k) {
+      out[k] = keep_nan(a[k], b[k], out[k]);
+    }
   }
 }
 

@@ -21,29 +21,6 @@ HORING_DEVICE constexpr uint64_t norm_tiles(uint64_t elements) {
 
 // --- Norms ------------------------------------------------------------------------------------
 
-// Adds elements, scaled, each kNormColumns after the one before, to the column's sums. Squares of
-// what is not finite are added as +0, which changes no bit: so threads seldom part.
-template <size_t kCount>
-HORING_DEVICE inline void add_elements(const NormArguments& arguments,
-                                       uint64_t index,
-                                       const float (&values)[kCount],
-                                       GradientSums& column) {
-  bool all_finite = true;
-  HORING_UNROLL
-  for (size_t k = 0; k < kCount; ++k) {
-    const bool finite = is_finite(values[k]);
-    const auto wide = static_cast<double>(finite ? values[k] : 0.0F);
-    column.squared += wide * wide;
-    all_finite = all_finite && finite;
-  }
-  for (size_t k = 0; !all_finite && k < kCount; ++k) {
-    if (!is_finite(values[k])) {
-      const uint64_t from_last = kLastIndex - (arguments.first_index + index + k * kNormColumns);
-      add(column, {0, 1, from_last, is_nan(values[k]) ? 1U : 0U});
-    }
-  }
-}
-
 template <class Codec>
 HORING_DEVICE inline float scaled_element(const NormArguments& arguments, uint64_t index) {
   float value[1];
@@ -51,28 +28,64 @@ HORING_DEVICE inline float scaled_element(const NormArguments& arguments, uint64
   return value[0] * arguments.scale;
 }
 
+// Adds an element to the column's sums.
+template <class Codec>
+HORING_DEVICE inline void add_element(const NormArguments& arguments,
+                                      uint64_t index,
+                                      GradientSums& column) {
+  const auto value = static_cast<double>(scaled_element<Codec>(arguments, index));
+  if (is_finite(value)) {
+    column.squared += value * value;
+  } else {
+    const uint64_t from_last = kLastIndex - (arguments.first_index + index);
+    add(column, {0, 1, from_last, is_nan(value) ? 1U : 0U});
+  }
+}
+
+// Adds kCount elements, each kNormColumns after the one before. All reads are under way at once;
+// and where the sum is finite all of them are, which is nearly always: then none is looked at
+// alone.
+template <class Codec, uint64_t kCount>
+HORING_DEVICE inline void add_elements(const NormArguments& arguments,
+                                       uint64_t index,
+                                       GradientSums& column) {
+  float values[kCount];
+  HORING_UNROLL
+  for (uint64_t k = 0; k < kCount; ++k) {
+    values[k] = scaled_element<Codec>(arguments, index + k * kNormColumns);
+  }
+  double squared = column.squared;
+  HORING_UNROLL
+  for (uint64_t k = 0; k < kCount; ++k) {
+    const auto value = static_cast<double>(values[k]);
+    squared += value * value;
+  }
+  if (is_finite(squared)) {
+    column.squared = squared;
+    return;
+  }
+  HORING_NO_UNROLL
+  for (uint64_t k = 0; k < kCount; ++k) {
+    add_element<Codec>(arguments, index + k * kNormColumns, column);
+  }
+}
+
 // Step 1: a column of one of the tile's blocks.
 template <class Codec>
 HORING_DEVICE inline GradientSums column_of_tile(const NormArguments& arguments,
                                                  uint64_t tile,
                                                  unsigned thread) {
-  constexpr uint64_t kTogether = 8;  // so many reads are under way
+  constexpr uint64_t kTogether = 8;
   const uint64_t block = tile * kNormTileBlocks + thread / kNormColumns;
   uint64_t index = block * kNormBlockElements + thread % kNormColumns;
   const uint64_t block_end = (block + 1) * kNormBlockElements;
   const uint64_t end = block_end < arguments.elements ? block_end : arguments.elements;
   GradientSums column = {};
   for (; index + (kTogether - 1) * kNormColumns < end; index += kTogether * kNormColumns) {
-    float values[kTogether];
-    HORING_UNROLL
-    for (uint64_t k = 0; k < kTogether; ++k) {
-      values[k] = scaled_element<Codec>(arguments, index + k * kNormColumns);
-    }
-    add_elements(arguments, index, values, column);
+    add_elements<Codec, kTogether>(arguments, index, column);
   }
   for (; index < end; index += kNormColumns) {
-    const float values[] = {scaled_element<Codec>(arguments, index)};
-    add_elements(arguments, index, values, column);
+    add_element<Codec>(arguments, index, column);
   }
   return column;
 }

@@ -94,7 +94,8 @@ std::vector<std::string> take_violations();
 [[nodiscard]] uint64_t all_calls();
 // By all launches of the kernel: how many there are depends on what was ready together.
 [[nodiscard]] uint64_t bytes_written_by(std::string_view kernel);
-// Calls that wait for the device, or may: stream_synchronize, and allocating, freeing, loading.
+// Calls that wait for the device, or may: stream_synchronize, copies to pageable memory and from
+// host to host, and allocating, freeing, loading.
 [[nodiscard]] uint64_t synchronizing_calls();
 [[nodiscard]] uint64_t allocations_while_pending();
 void forget_counts();

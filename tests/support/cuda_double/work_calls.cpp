@@ -34,6 +34,7 @@ constexpr std::array<std::byte, 16> kToken{std::byte{'h'},
 struct Side {
   std::shared_ptr<Region> region;  // null: pageable
   std::byte* alias = nullptr;
+  [[nodiscard]] bool is_device() const { return region != nullptr && region->is_device(); }
 };
 
 Side side_of(Machine& machine, DeviceAddress address) {
@@ -81,9 +82,12 @@ DriverResult copy_async(DeviceAddress to, DeviceAddress from, size_t bytes, Stre
     request.body = [in = source.alias, out = target.alias, bytes] { std::memmove(out, in, bytes); };
   }
   DriverResult result = device::kSuccess;
+  const bool on_device = target.is_device() || source.is_device();
   const OperationPtr operation = machine.enqueue(call.lock(), *stream, std::move(request), result);
-  if (operation != nullptr && target.region == nullptr) {
-    machine.wait_for(call.lock(), operation);  // as CUDA does for pageable targets
+  // As CUDA does for pageable targets, and from host to host.
+  if (operation != nullptr && (target.region == nullptr || !on_device)) {
+    ++machine.synchronizing;
+    machine.wait_for(call.lock(), operation);
     machine.thread().clock.join(operation->step.clock);
   }
   return result;

@@ -26,7 +26,8 @@ StateBytes states_of(const Strategy& strategy, const PlannerRequest& request) {
   };
   const StateBytes dense = part(1 - request.routed_share, request.world);
   const StateBytes routed =
-      part(request.routed_share, expert_world(request.world, request.expert_ranks));
+      part(request.routed_share,
+           expert_world(request.world, request.expert_ranks, request.context_ranks));
   return {dense.parameters + routed.parameters,
           dense.gradients + routed.gradients,
           dense.optimizer + routed.optimizer};

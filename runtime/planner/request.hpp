@@ -83,9 +83,10 @@ struct PlannerRequest {
   // the order of the forward pass, in place of `layers` equal ones: where units share parameters
   // the first has what the last `sharing_units` compute with.
   std::vector<UnitSize> units;
-  double routed_share = 0;    // of the model's parameters, routed experts,
-  uint32_t expert_ranks = 1;  // which so many ranks share beside the data-parallel ones
-  double reserve_bytes = 0;   // of memory, that no plan may count on
+  double routed_share = 0;     // of the model's parameters, routed experts,
+  uint32_t expert_ranks = 1;   // which so many ranks share beside the data-parallel ones
+  uint32_t context_ranks = 1;  // that work on the same sequences, and hold the same routed experts
+  double reserve_bytes = 0;    // of memory, that no plan may count on
   // Of a rank in a step; each strategy has micro-batches as large as its memory is for, in place of
   // `micro_batches` and `activation_bytes`. 0: these hold.
   uint32_t sequences = 0;

@@ -8,6 +8,9 @@
 
 #include "catch.hpp"
 #include "plan_requests.hpp"
+#include "planner/batch.hpp"
+#include "planner/figures.hpp"
+#include "planner/sent_bytes.hpp"
 #include "planner/text/answer.hpp"
 #include "planner/text/plan_options.hpp"
 #include "temporary_folder.hpp"
@@ -37,6 +40,31 @@ bool assumes(const PlanOptions& options, const std::string& what) {
 }
 
 }  // namespace
+
+TEST_CASE("ranks of one sequence share states and add up gradients, and take one batch") {
+  PlanTexts texts = plan_by_names();
+  texts.nodes = "2";
+  texts.context = "8";
+  texts.sequence = "32768";
+  texts.global_batch = "2";
+  const PlanOptions options = understood(texts);
+  const PlannerRequest& request = options.request;
+  CHECK(request.world.group_count == 2);
+  CHECK(request.world.group_size == 8);
+  CHECK(request.links.nics_per_group == 8);
+  CHECK(request.sequences == 1);
+  CHECK(options.tokens_per_rank() == 32768 / 8);
+  const double parameters = 8030261248;
+  const auto states = [&](const char* strategy) {
+    return memory_of(*parse_strategy(strategy), with_batch(*parse_strategy(strategy), request))
+        .states.total();
+  };
+  CHECK(states("GGG") == Approx(16 * parameters / 16));
+  CHECK(states("III") == Approx(16 * parameters / 8));
+  // 16 ranks' sums, on rings of which each of 8 leaves a node by a NIC of its own.
+  CHECK(sent_bytes(*parse_strategy("NNN"), request).inter ==
+        Approx(2 * 15.0 / 16 * 2 * parameters / 8));
+}
 
 TEST_CASE("a model, a GPU and a network make a request") {
   const PlanOptions options = understood(plan_by_names());

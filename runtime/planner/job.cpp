@@ -291,8 +291,9 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   const double sequences = double{1} * batch.micro_batch * batch.accumulation;
   request.compute_s =
       job.compute_s.value_or((computing.sequence_s + waiting_s) * sequences * (1 + bubble));
+  request.waiting_s = job.compute_s ? 0 : waiting_s * sequences * (1 + bubble);
   if (!job.compute_s && !job.gpu) {
-    request.compute_s = 0;
+    request.compute_s = request.waiting_s = 0;
     request.assumed.push_back(
         fmt::format("no computation, communication alone is compared: give {} or {}",
                     job.named("gpu"),

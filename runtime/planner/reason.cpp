@@ -35,6 +35,11 @@ std::string bottleneck(const StrategyFigures& best) {
     return "Computation is the bottleneck.";
   }
   const double gain_s = std::max(time.intra.gain_s, time.inter.gain_s);
+  if (time.waiting_s > std::max(gain_s, counts_s)) {
+    return fmt::format(
+        "What other dimensions of parallelism send is the bottleneck and holds it up by {}.",
+        ho::seconds_text(time.waiting_s));
+  }
   if (gain_s <= counts_s) {
     return "The links inside and between groups are the bottleneck, neither more than the other.";
   }

@@ -67,7 +67,10 @@ struct PlannerRequest {
   double activation_bytes = 0;  // that a rank needs
   uint32_t micro_batches = 1;   // of a step
   double compute_s = 0;         // of a step, all micro-batches, forward and backward; no update
-  double update_s = 0;          // the optimizer's step of one rank over all that is trained
+  // Of it, what a rank waits for that other dimensions of parallelism send: communication, which
+  // nothing hides.
+  double waiting_s = 0;
+  double update_s = 0;  // the optimizer's step of one rank over all that is trained
   // Of the computation, the forward pass: less than half where all is trained, half where next to
   // nothing is.
   double forward_share = 1.0 / 3;

@@ -420,4 +420,18 @@ TEST_CASE("where no number of groups is enough the reason says what else might b
   CHECK(has(why, "a smaller micro-batch, or recomputing activations"));
 }
 
+TEST_CASE("what other dimensions send is exposed communication") {
+  PlannerRequest request = seven_billion();
+  const StrategyFigures before = row_of(recommendation_for(request), "NNG");
+  request.waiting_s = 2;  // of 5.7 s
+  const Recommendation all = recommendation_for(request);
+  const StepTime& time = row_of(all, "NNG").time;
+  CHECK(time.step_s == before.time.step_s);
+  CHECK(time.exposed_s == Approx(before.time.exposed_s + 2));
+  CHECK(time.range.least_s == Approx(before.time.range.least_s - 2));
+  CHECK(time.range.most_s == before.time.range.most_s);
+  CHECK(all.why.find("What other dimensions of parallelism send is the bottleneck and holds it up "
+                     "by 2 s.") != std::string::npos);
+}
+
 }  // namespace paro

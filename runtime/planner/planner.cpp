@@ -112,10 +112,10 @@ size_t best_of(const std::vector<Candidate>& batches) {
 }
 
 std::vector<Candidate> in_order(const std::vector<Candidate>& candidates) {
-  std::vector<StrategyFigures> figures;
-  for (const Candidate& each : candidates) {
-    figures.push_back(each.figures);
-  }
+  std::vector<StrategyFigures> figures(candidates.size());
+  std::transform(candidates.begin(), candidates.end(), figures.begin(), [](const Candidate& each) {
+    return each.figures;
+  });
   std::vector<size_t> rows(candidates.size());
   std::iota(rows.begin(), rows.end(), size_t{0});
   std::vector<Candidate> ordered;

@@ -34,7 +34,7 @@ constexpr double kLl128OfTree = 120.0 / 128;
 
 // Of that rate, what NCCL corrects it to by the bytes of an all-reduce: from 64 on each time twice
 // as many, and from 512 MiB on all of it. A message of the model is half of them, a tree's part.
-constexpr double kLeastTreeMessage = 32;
+constexpr double kMinTreeMessage = 32;
 using Corrections = std::array<double, 24>;
 constexpr Corrections kSimpleCorrections{0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5,
                                          0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9, 1};
@@ -73,7 +73,7 @@ ho::cost::Level of_tree(ho::cost::Level level,
                         const Corrections& corrections) {
   const double of_link = level.share_of_bytes.points().back().y;
   std::vector<ho::cost::LinearTable::Point> points;
-  double message = kLeastTreeMessage;
+  double message = kMinTreeMessage;
   for (const double correction : corrections) {
     points.push_back({message, of_link * share * correction});
     message *= 2;

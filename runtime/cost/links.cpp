@@ -63,6 +63,9 @@ Links half_as_good(const WorldShape& world, const Links& links) {
   for (ho::cost::Cluster& cluster : half.protocols) {
     halve_outer(cluster);
   }
+  for (ho::cost::Cluster& cluster : half.trees) {
+    halve_outer(cluster);
+  }
   return half;
 }
 
@@ -94,40 +97,45 @@ CollectiveSeconds::CollectiveSeconds(const WorldShape& world, const Links& links
   if (protocols_.empty()) {
     protocols_.push_back(by_rates_);
   }
+  for (const ho::cost::Cluster& cluster : links.trees) {
+    trees_.push_back(protocol_of(cluster, world));
+  }
   if (!links.levels.empty()) {  // they have what a collective takes to start
     links_.intra_call_s = links_.inter_call_s = links_.world_call_s = 0;
   }
 }
 
-ho::cost::Call CollectiveSeconds::call(ho::Collective collective, double bytes) const {
-  return {collective, algorithm_of(links_.world), bytes};
-}
-
 double CollectiveSeconds::fastest(ho::cost::Members Protocol::*who,
-                                  const ho::cost::Call& call) const {
+                                  ho::Collective collective,
+                                  double bytes) const {
   double seconds = std::numeric_limits<double>::infinity();
-  for (const Protocol& protocol : protocols_) {
-    seconds = std::min(seconds, seconds_of(protocol.cluster, protocol.*who, call));
-  }
+  const auto try_all = [&](const std::vector<Protocol>& all, ho::cost::Algorithm algorithm) {
+    for (const Protocol& protocol : all) {
+      seconds = std::min(
+          seconds, seconds_of(protocol.cluster, protocol.*who, {collective, algorithm, bytes}));
+    }
+  };
+  try_all(protocols_, algorithm_of(links_.world));
+  try_all(trees_, ho::cost::Algorithm::kTree);  // of other collectives infinite
   return seconds;
 }
 
 double CollectiveSeconds::intra(ho::Collective collective, double bytes) const {
-  return links_.intra_call_s + fastest(&Protocol::group, call(collective, bytes));
+  return links_.intra_call_s + fastest(&Protocol::group, collective, bytes);
 }
 
 double CollectiveSeconds::inter(ho::Collective collective, double bytes) const {
-  return links_.inter_call_s +
-         fastest(&Protocol::rail, call(collective, bytes * links_.between_factor));
+  return links_.inter_call_s + fastest(&Protocol::rail, collective, bytes * links_.between_factor);
 }
 
 double CollectiveSeconds::world(ho::Collective collective, double bytes) const {
-  return links_.world_call_s +
-         fastest(&Protocol::all, call(collective, bytes * links_.between_factor));
+  return links_.world_call_s + fastest(&Protocol::all, collective, bytes * links_.between_factor);
 }
 
 bool CollectiveSeconds::world_waits_inside() const {
-  const auto work = work_of(by_rates_.cluster, by_rates_.all, call(ho::Collective::kAllGather, 1));
+  const auto work = work_of(by_rates_.cluster,
+                            by_rates_.all,
+                            {ho::Collective::kAllGather, algorithm_of(links_.world), 1});
   return by_rates_.rail.at(slowest_level(by_rates_.cluster, by_rates_.all, work)) == 1;
 }
 

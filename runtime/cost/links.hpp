@@ -46,6 +46,8 @@ struct Links {
   // above: a collective takes the seconds of the fastest. Rates or levels still say which links it
   // is slow on. Groups tile every one of them.
   std::vector<ho::cost::Cluster> protocols = {};
+  // The same for NCCL's trees: an all-reduce takes the fastest of these and of its rings.
+  std::vector<ho::cost::Cluster> trees = {};
 };
 
 // The levels, or their short form as two of them.
@@ -80,12 +82,14 @@ class CollectiveSeconds {
     ho::cost::Members all;
   };
   static Protocol protocol_of(ho::cost::Cluster cluster, const WorldShape& world);
-  [[nodiscard]] ho::cost::Call call(ho::Collective collective, double bytes) const;
-  [[nodiscard]] double fastest(ho::cost::Members Protocol::*who, const ho::cost::Call& call) const;
+  [[nodiscard]] double fastest(ho::cost::Members Protocol::*who,
+                               ho::Collective collective,
+                               double bytes) const;
 
   Links links_;
   Protocol by_rates_;
   std::vector<Protocol> protocols_;
+  std::vector<Protocol> trees_;
 };
 
 // Bytes that a collective sends over some of the levels.

@@ -2,20 +2,11 @@
 
 #include <limits>
 
-#include "planner/figures.hpp"
-
 namespace paro {
+namespace {
 
-PlannerRequest with_batch(const Strategy& strategy, const PlannerRequest& request) {
-  if (request.sequences == 0) {
-    return request;
-  }
+PlannerRequest with_batch(const Batch& batch, const PlannerRequest& request) {
   PlannerRequest chosen = request;
-  chosen.activation_bytes = 0;
-  const double left = request.memory_bytes > 0
-                          ? request.memory_bytes - memory_of(strategy, chosen).total()
-                          : std::numeric_limits<double>::infinity();
-  const Batch batch = choose_batch(request.sequences, left, request.activations_of_sequence);
   chosen.sequences = 0;
   chosen.micro_batches = batch.accumulation;
   chosen.activation_bytes = request.activations_of_sequence * batch.micro_batch;
@@ -24,6 +15,41 @@ PlannerRequest with_batch(const Strategy& strategy, const PlannerRequest& reques
     chosen.bytes.gradient_sum = 0;
   }
   return chosen;
+}
+
+}  // namespace
+
+PlannerRequest with_batch(const Strategy& strategy, const PlannerRequest& request) {
+  if (request.sequences == 0) {
+    return request;
+  }
+  PlannerRequest without = request;
+  without.activation_bytes = 0;
+  const double left = request.memory_bytes > 0
+                          ? request.memory_bytes - memory_of(strategy, without).total()
+                          : std::numeric_limits<double>::infinity();
+  return with_batch(choose_batch(request.sequences, left, request.activations_of_sequence),
+                    request);
+}
+
+PlannerRequest with_batch_of(const StrategyFigures& figures, const PlannerRequest& request) {
+  if (request.sequences == 0) {
+    return request;
+  }
+  return with_batch({request.sequences / figures.micro_batches, figures.micro_batches}, request);
+}
+
+ho::Result<std::optional<StrategyFigures>> with_smaller_batch(const StrategyFigures& figures,
+                                                              const PlannerRequest& request) {
+  for (uint32_t micro = request.sequences / figures.micro_batches / 2; micro > 0; --micro) {
+    if (request.sequences % micro == 0) {
+      HORING_ASSIGN(
+          const StrategyFigures smaller,
+          figures_of(figures.strategy, with_batch({micro, request.sequences / micro}, request)));
+      return std::optional(smaller);
+    }
+  }
+  return std::optional<StrategyFigures>();
 }
 
 }  // namespace paro

@@ -26,7 +26,8 @@ StateBytes states_of(const Strategy& strategy, const PlannerRequest& request) {
   };
   const StateBytes dense = part(1 - request.routed_share, request.world);
   const StateBytes routed =
-      part(request.routed_share, expert_world(request.world, request.expert_ranks));
+      part(request.routed_share,
+           expert_world(request.world, request.expert_ranks, request.context_ranks));
   return {dense.parameters + routed.parameters,
           dense.gradients + routed.gradients,
           dense.optimizer + routed.optimizer};
@@ -83,15 +84,19 @@ ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRe
                             request.world,
                             request.links,
                             double{1} * unit_count(request));
-  time.communication_s = time.terms.communication(request.micro_batches);
-  time.paper_step_s = paper_step_seconds(time.communication_s, request.compute_s);
+  time.waiting_s = request.waiting_s;
+  time.communication_s = time.terms.communication(request.micro_batches) + time.waiting_s;
+  time.paper_step_s = paper_step_seconds(time.communication_s, request.compute_s - time.waiting_s);
   time.indicator = throughput_indicator(time.paper_step_s);
   HORING_ASSIGN(const VirtualStep step,
                 virtual_step(strategy, request, request.links, Gains::kYes));
   const StepPath path = path_of(step, strategy, request);
-  time.exposed_s = path.path_s - path.compute_s;
+  time.exposed_s = path.path_s - path.compute_s + time.waiting_s;
   time.busy_s = path.busy_s;
   time.range = range_of(path, request);
+  if (time.waiting_s > 0) {  // at least what would hide it too takes
+    time.range.least_s *= std::max(path.path_s - time.waiting_s, time.waiting_s) / path.path_s;
+  }
   time.step_s = time.range.expected_s;
   time.intra = step.intra;
   time.inter = step.inter;

@@ -39,6 +39,7 @@ struct StepTime {
   double indicator = 0;        // log(1/T); infinite where T is 0
   double step_s = 0;           // as expected: the critical path and what comes on top of it
   double exposed_s = 0;        // communication that computation does not hide on that path
+  double waiting_s = 0;        // of both, what other dimensions of parallelism send
   double busy_s = 0;           // the step plan's collectives, one after the other
   double half_links_s = 0;     // step_s with links between nodes half as good (half_as_good())
   StepRange range;             // from all overlaps that can be to none

@@ -24,68 +24,33 @@ std::vector<uint32_t> sizes_of(const PlannerRequest& request, const GroupSizeLis
   return sizes;
 }
 
-struct Sized {
-  PlannerRequest request;
-  std::vector<StrategyFigures> figures;
-  std::vector<size_t> ranking;
-};
-
-// Where nothing fits, the size with which least is missing.
-size_t least_missing(const std::vector<Sized>& all) {
-  const auto missing = [](const Sized& sized) {
-    return std::min_element(
-               sized.figures.begin(),
-               sized.figures.end(),
-               [](const auto& a, const auto& b) { return a.missing_bytes < b.missing_bytes; })
-        ->missing_bytes;
-  };
-  const auto least = std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) {
-    return missing(a) < missing(b);
-  });
-  return static_cast<size_t>(least - all.begin());
-}
-
-struct Ranked {
-  std::vector<StrategyFigures> figures;  // of all sizes, one after the other
-  std::vector<size_t> order;             // of those that fit
-  size_t chosen = 0;                     // the size that has the best of all
-};
-
 size_t size_of(size_t row) {
   return row / kStrategyCount;
 }
 
-// Ranks each size's strategies in the one order of all, of equals those with the request's own
-// size, a node's ranks, first.
-Ranked rank(std::vector<Sized>& all, uint32_t own_size) {
-  std::vector<StrategyFigures> figures;
-  std::vector<size_t> fitting;
-  for (const Sized& sized : all) {
-    for (const StrategyFigures& row : sized.figures) {
-      if (row.fits()) {
-        fitting.push_back(figures.size());
-      }
-      figures.push_back(row);
-    }
-  }
-  std::stable_partition(fitting.begin(), fitting.end(), [&](size_t row) {
-    return all[size_of(row)].request.world.group_size == own_size;
-  });
-  if (fitting.empty()) {
-    return {std::move(figures), {}, least_missing(all)};
-  }
-  std::vector<size_t> order = in_order(std::move(fitting), figures);
-  for (const size_t row : order) {
-    all[size_of(row)].ranking.push_back(row % kStrategyCount);
-  }
-  const size_t chosen = size_of(order.front());
-  return {std::move(figures), std::move(order), chosen};
+// Where nothing fits, the size with which least is missing.
+size_t least_missing(const std::vector<StrategyFigures>& figures) {
+  const auto least =
+      std::min_element(figures.begin(), figures.end(), [](const auto& a, const auto& b) {
+        return a.missing_bytes < b.missing_bytes;
+      });
+  return size_of(static_cast<size_t>(least - figures.begin()));
 }
 
-void set_extremes(const Ranked& ranked, SizedPlans& plans) {
-  const Extremes all = extremes_of(ranked.order, ranked.figures);
-  const auto sized = [](const std::optional<size_t>& row) {
-    return row ? std::optional(SizedRow{size_of(*row), *row % kStrategyCount}) : std::nullopt;
+// Those of one size, as rows of its own figures.
+std::vector<Candidate> of_size(size_t size, const std::vector<Candidate>& candidates) {
+  std::vector<Candidate> own;
+  for (const Candidate& each : candidates) {
+    if (size_of(each.row) == size) {
+      own.push_back({each.row % kStrategyCount, each.figures});
+    }
+  }
+  return own;
+}
+
+void set_extremes(const Extremes& all, SizedPlans& plans) {
+  const auto sized = [](const std::optional<Candidate>& each) {
+    return each ? std::optional(SizedRow{size_of(each->row), each->figures}) : std::nullopt;
   };
   plans.fastest = sized(all.fastest);
   plans.smallest = sized(all.smallest);
@@ -93,19 +58,19 @@ void set_extremes(const Ranked& ranked, SizedPlans& plans) {
 }
 
 // Beside the fastest where another size has it, else beside the best of the others in the order.
-void set_reason(const Ranked& ranked, SizedPlans& plans) {
-  const auto is_other = [&](size_t row) { return size_of(row) != plans.chosen; };
-  const auto next = std::find_if(ranked.order.begin(), ranked.order.end(), is_other);
-  if (next == ranked.order.end()) {
+void set_reason(const std::vector<Candidate>& candidates, SizedPlans& plans) {
+  const auto is_other = [&](const Candidate& each) { return size_of(each.row) != plans.chosen; };
+  const auto next = std::find_if(candidates.begin(), candidates.end(), is_other);
+  if (next == candidates.end()) {
     return;
   }
-  const size_t fastest = *extremes_of(ranked.order, ranked.figures).fastest;
-  const size_t other = is_other(fastest) ? fastest : *next;
+  const Candidate fastest = *extremes_of(candidates).fastest;
+  const Candidate& other = is_other(fastest) ? fastest : *next;
   SizedPlan& chosen = plans.plans[plans.chosen];
-  plans.why = size_reason(ranked.figures[ranked.order.front()],
+  plans.why = size_reason(candidates.front().figures,
                           chosen.request.world.group_size,
-                          ranked.figures[other],
-                          plans.plans[size_of(other)].request.world.group_size);
+                          other.figures,
+                          plans.plans[size_of(other.row)].request.world.group_size);
   chosen.recommendation.reasons.push_back(plans.why);
   chosen.recommendation.why += " " + plans.why;
 }
@@ -133,28 +98,33 @@ ho::Result<PlannerRequest> with_group_size(const PlannerRequest& request, uint32
 
 ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request, const GroupSizeList& list) {
   HORING_TRY(check(request));
-  std::vector<Sized> all;
+  std::vector<PlannerRequest> requests;
+  std::vector<StrategyFigures> figures;  // of all sizes, one after the other
+  size_t own = 0;                        // the request's own size, a node's ranks, if listed
   for (const uint32_t size : sizes_of(request, list)) {
+    own += size < request.world.group_size ? 1 : 0;
     HORING_ASSIGN(PlannerRequest sized, with_group_size(request, size));
-    HORING_ASSIGN(std::vector<StrategyFigures> figures, all_figures(sized));
-    all.push_back({std::move(sized), std::move(figures), {}});
+    HORING_ASSIGN(const std::vector<StrategyFigures> of_sized, all_figures(sized));
+    requests.push_back(std::move(sized));
+    figures.insert(figures.end(), of_sized.begin(), of_sized.end());
   }
+  HORING_ASSIGN(const std::vector<Candidate> candidates, candidates_of(requests, figures, own));
   SizedPlans result;
-  const Ranked ranked = rank(all, request.world.group_size);
-  result.chosen = ranked.chosen;
-  for (Sized& sized : all) {
-    HORING_ASSIGN(
-        Recommendation recommendation,
-        recommendation_of(std::move(sized.figures), std::move(sized.ranking), sized.request));
-    result.plans.push_back({std::move(sized.request), std::move(recommendation)});
+  result.chosen = candidates.empty() ? least_missing(figures) : size_of(candidates.front().row);
+  for (size_t size = 0; size < requests.size(); ++size) {
+    const auto first = figures.begin() + static_cast<std::ptrdiff_t>(size * kStrategyCount);
+    HORING_ASSIGN(Recommendation recommendation,
+                  recommendation_of(
+                      {first, first + kStrategyCount}, of_size(size, candidates), requests[size]));
+    result.plans.push_back({std::move(requests[size]), std::move(recommendation)});
   }
-  set_extremes(ranked, result);
-  set_reason(ranked, result);
+  set_extremes(extremes_of(candidates), result);
+  set_reason(candidates, result);
   return result;
 }
 
 double spine_bytes(const StrategyFigures& figures, const PlannerRequest& request) {
-  const PlannerRequest chosen = with_batch(figures.strategy, request);
+  const PlannerRequest chosen = with_batch_of(figures, request);
   return level_bytes(figures.strategy,
                      step_volumes(chosen.model, chosen.bytes),
                      chosen.world,

@@ -35,7 +35,7 @@ struct SizedPlan {
 // A strategy with groups of one of several sizes.
 struct SizedRow {
   size_t plan = 0;
-  size_t row = 0;  // of the figures of its recommendation
+  StrategyFigures figures;
 };
 
 struct SizedPlans {
@@ -49,9 +49,6 @@ struct SizedPlans {
   // Why that size, one sentence, which is the last of its reasons too; empty where there is but one
   // size, or nothing fits.
   std::string why;
-  [[nodiscard]] const StrategyFigures& figures(const SizedRow& at) const {
-    return plans[at.plan].recommendation.figures[at.row];
-  }
 };
 
 [[nodiscard]] ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request,

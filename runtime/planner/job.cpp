@@ -89,6 +89,7 @@ void set_model(const Job& job, double sequence, PlannerRequest& request) {
   request.layers = rank.layers;
   request.routed_share = rank.parameters() > 0 ? rank.routed / rank.parameters() : 0;
   request.expert_ranks = job.sizes.expert;
+  request.context_ranks = job.sizes.context;
   request.sharing_units = model.tied && job.sizes.pipeline == 1 ? 1 : 0;
   request.model.shared = request.sharing_units * model.vocabulary * model.hidden / job.sizes.tensor;
   request.model.shared_trainable = request.model.shared * trained_share;
@@ -282,16 +283,17 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   const DataParallel data = data_parallel(job.sizes, nodes, request.links.nics_per_group);
   request.world = data.world;
   request.links.nics_per_group = data.nics_per_group;
-  request.links.between_factor =
-      between_factor(model_of_rank(job.model, job.sizes), data.world, job.sizes.expert);
-  HORING_ASSIGN(const Batch batch, batch_of(job, data.ranks(), request));
+  request.links.between_factor = between_factor(
+      model_of_rank(job.model, job.sizes), data.world, job.sizes.expert, job.sizes.context);
+  HORING_ASSIGN(const Batch batch, batch_of(job, data.replicas, request));
   request.micro_batches = batch.accumulation;
   const double bubble = bubble_share(job.sizes, batch.accumulation);
   const double sequences = double{1} * batch.micro_batch * batch.accumulation;
   request.compute_s =
       job.compute_s.value_or((computing.sequence_s + waiting_s) * sequences * (1 + bubble));
+  request.waiting_s = job.compute_s ? 0 : waiting_s * sequences * (1 + bubble);
   if (!job.compute_s && !job.gpu) {
-    request.compute_s = 0;
+    request.compute_s = request.waiting_s = 0;
     request.assumed.push_back(
         fmt::format("no computation, communication alone is compared: give {} or {}",
                     job.named("gpu"),

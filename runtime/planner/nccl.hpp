@@ -2,7 +2,7 @@
 //
 // NCCL moves large messages by SIMPLE or by LL128, whose steps take less and whose bytes take more,
 // and takes whichever its own model finds faster. So a cluster is one for each of them, and a
-// collective takes the faster one.
+// collective takes the faster one. All-reduces go by rings or by trees, whichever is faster.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,7 @@ struct GpuCluster {
 
 // SIMPLE, LL128. An error for a network that is not known, or numbers that cannot be.
 [[nodiscard]] ho::Result<std::vector<ho::cost::Cluster>> nccl_protocols(const GpuCluster& gpus);
+// The same as trees see them; none on one node, where the rings are of the same links.
+[[nodiscard]] ho::Result<std::vector<ho::cost::Cluster>> nccl_trees(const GpuCluster& gpus);
 
 }  // namespace paro

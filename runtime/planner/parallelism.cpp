@@ -87,8 +87,9 @@ ho::Status check_ranks(const Parallelism& sizes,
                          sizes.ranks_of_replica(),
                          double{1} * world.group_count * world.group_size,
                          "ranks"));
-  const uint32_t data = data_parallel(sizes, world, 1).ranks();
-  return must_divide(named("ep"), sizes.expert, data, "ranks of data parallelism");
+  HORING_TRY(must_divide(named("tp"), sizes.tensor, node, "ranks of a node"));
+  const uint32_t replicas = data_parallel(sizes, world, 1).replicas;
+  return must_divide(named("ep"), sizes.expert, replicas, "ranks of data parallelism");
 }
 
 }  // namespace
@@ -127,16 +128,17 @@ ho::Status check(const Parallelism& sizes,
 DataParallel data_parallel(const Parallelism& sizes,
                            const WorldShape& world,
                            double nics_per_node) {
-  const uint64_t ranks =
+  const uint64_t replicas =
       uint64_t{1} * world.group_count * world.group_size / sizes.ranks_of_replica();
-  const uint64_t beside = uint64_t{1} * sizes.tensor * sizes.context;
-  const uint64_t fits = std::max<uint64_t>(1, world.group_size / beside);
-  // Of a small job the data-parallel ranks may all be in a node.
+  const uint64_t ranks = replicas * sizes.context;
+  const uint64_t fits = std::max<uint64_t>(1, world.group_size / sizes.tensor);
+  // Of a small job they may all be in a node.
   const uint64_t of_node = std::max<uint64_t>(1, std::min(fits, ranks));
   DataParallel data;
   data.world = {static_cast<uint32_t>(std::max<uint64_t>(1, ranks / of_node)),
                 static_cast<uint32_t>(of_node)};
   data.nics_per_group = nics_per_node * static_cast<double>(fits) / world.group_size;
+  data.replicas = static_cast<uint32_t>(replicas);
   return data;
 }
 
@@ -169,20 +171,33 @@ RankModel model_of_rank(const Transformer& model, const Parallelism& sizes) {
   return most;
 }
 
-WorldShape expert_world(const WorldShape& data, uint32_t expert) {
-  if (expert <= data.group_size) {
-    return {data.group_count, data.group_size / expert};
-  }
-  return {data.ranks() / expert, 1};
+namespace {
+
+// Of a node, which has at least one replica's part.
+uint32_t sets_of_experts(const WorldShape& data, uint32_t expert, uint32_t context) {
+  return std::min(expert, std::max(1U, data.group_size / context));
 }
 
-double between_factor(const RankModel& model, const WorldShape& data, uint32_t expert) {
+}  // namespace
+
+WorldShape expert_world(const WorldShape& data, uint32_t expert, uint32_t context) {
+  const uint32_t of_node = data.group_size / std::max(1U, data.group_size / context);
+  const uint32_t sets = sets_of_experts(data, expert, context);
+  const uint32_t together =
+      expert == sets ? data.group_size / sets : of_node;  // else other nodes have the rest
+  return {data.ranks() / expert / together, together};
+}
+
+double between_factor(const RankModel& model,
+                      const WorldShape& data,
+                      uint32_t expert,
+                      uint32_t context) {
   const auto sent = [](double groups) { return (groups - 1) / groups; };
   if (data.group_count == 1 || model.parameters() == 0) {
     return 1;
   }
-  const double sets = std::min(expert, data.group_size);  // of a node
-  const double nodes = expert_world(data, expert).group_count;
+  const double sets = sets_of_experts(data, expert, context);
+  const double nodes = expert_world(data, expert, context).group_count;
   const double routed = model.routed / model.parameters();
   return 1 - routed + routed * sets * sent(nodes) / sent(data.group_count);
 }

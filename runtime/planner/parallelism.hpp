@@ -6,8 +6,13 @@
 // furthest apart. Of the d replicas of a stage, e at a time share the routed experts. With m ranks
 // and k NICs in a node
 //
-//   m_dp = max(1, m / (t c))   ranks of one data-parallel group in a node
-//   k m_dp / m                 NICs that it has: the t c groups of a node run at once
+//   m_dp = min(m, t c d) / t   ranks in a node of those that share states and add up gradients
+//   k / t                      NICs that they have: the t such sets of a node run at once
+//
+// These are all d replicas' and all c ranks of a sequence, since each of them has the same
+// parameters and gradients of its own tokens: so shard and reduce Megatron-LM's distributed
+// optimizer (its data-parallel group with context parallelism) and torchtitan (its mesh of dp_shard
+// and cp). Routed experts are shared by replicas alone.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +46,12 @@ struct Parallelism {
                                double sequence,
                                const ho::OptionNames& named = {});
 
-// What data parallelism sees: its ranks, in groups of those that share a node, and their NICs.
+// What data parallelism sees: the ranks that share states, in groups of those that share a node,
+// and their NICs.
 struct DataParallel {
-  WorldShape world;
+  WorldShape world;  // d c ranks
   double nics_per_group = 1;
-  [[nodiscard]] uint32_t ranks() const { return world.ranks(); }
+  uint32_t replicas = 1;  // d, each with sequences of its own
 };
 [[nodiscard]] DataParallel data_parallel(const Parallelism& sizes,
                                          const WorldShape& world,
@@ -64,14 +70,18 @@ struct RankModel {
 // Layers that stages do not divide are spread evenly: this is the stage that has most.
 [[nodiscard]] RankModel model_of_rank(const Transformer& model, const Parallelism& sizes);
 
-// The ranks that hold the same routed experts: d / e, of which m_dp / e share a node.
-[[nodiscard]] WorldShape expert_world(const WorldShape& data, uint32_t expert);
+// The ranks that hold the same routed experts: d / e replicas' c ranks, of which those of m_dp / e
+// share a node.
+[[nodiscard]] WorldShape expert_world(const WorldShape& data,
+                                      uint32_t expert,
+                                      uint32_t context = 1);
 
 // What collectives between nodes move for each byte of a rank's model: a node's sets of routed
 // experts send for themselves, each among fewer nodes where it has fewer ranks.
 [[nodiscard]] double between_factor(const RankModel& model,
                                     const WorldShape& data,
-                                    uint32_t expert);
+                                    uint32_t expert,
+                                    uint32_t context = 1);
 
 // The bubble as a share of the time that a full pipeline computes: (p - 1) / m with 1F1B,
 // interleaved (p - 1) / (v m), of m micro-batches.

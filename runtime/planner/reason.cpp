@@ -35,12 +35,30 @@ std::string bottleneck(const StrategyFigures& best) {
     return "Computation is the bottleneck.";
   }
   const double gain_s = std::max(time.intra.gain_s, time.inter.gain_s);
+  if (time.waiting_s > std::max(gain_s, counts_s)) {
+    return fmt::format(
+        "What other dimensions of parallelism send is the bottleneck and holds it up by {}.",
+        ho::seconds_text(time.waiting_s));
+  }
   if (gain_s <= counts_s) {
     return "The links inside and between groups are the bottleneck, neither more than the other.";
   }
   return fmt::format("The links {} groups are the bottleneck and hold it up by {}.",
                      gain_s == time.inter.gain_s ? "between" : "inside",
                      ho::seconds_text(gain_s));
+}
+
+std::string effort_clause(Effort effort) {
+  switch (effort) {
+    case Effort::kNamesNone:
+      return "has no name elsewhere";
+    case Effort::kGroups:
+      return "takes groups";
+    case Effort::kSplit:
+    case Effort::kWhole:
+      break;
+  }
+  return "splits what fits whole";
 }
 
 // What puts `next` behind the best of those that are as fast: the first key of the order by which
@@ -52,21 +70,31 @@ std::string worse_clause(const StrategyFigures& best, const StrategyFigures& nex
                        ho::seconds_text(best.time.half_links_s));
   };
   const auto memory = [&] { return "needs " + ho::bytes_text(next.memory.total()); };
-  const double more_bytes = next.memory.total() - best.memory.total();
-  const int more_effort = effort(next.strategy) - effort(best.strategy);
+  const double more_bytes = counted_memory(next) - counted_memory(best);
   if (!as_fast(best.time.half_links_s, next.time.half_links_s)) {
     return half_links_clause();
   }
   if (more_bytes > memory_tie(best)) {
     return memory();
   }
-  if (more_effort > 0) {
-    return effort(next.strategy) == 2 ? "has no name elsewhere" : "takes groups";
+  if (effort(next.strategy) > effort(best.strategy)) {
+    return effort_clause(effort(next.strategy));
   }
-  if (more_bytes > 0) {
-    return memory();
-  }
-  return next.time.half_links_s > best.time.half_links_s ? half_links_clause() : std::string();
+  return more_bytes > 0 ? memory() : std::string();
+}
+
+bool is_same(const StrategyFigures& a, const StrategyFigures& b) {
+  return a.strategy == b.strategy && a.micro_batches == b.micro_batches;
+}
+
+// "NGG", and where others of its micro-batches are better "NGG with micro-batches of 2".
+std::string fastest_text(const Recommendation& all, const PlannerRequest& request) {
+  const StrategyFigures& fastest = all.fastest->figures;
+  const std::string name = letters(fastest.strategy);
+  return is_same(fastest, all.figures[all.fastest->row])
+             ? name
+             : fmt::format(
+                   "{} with micro-batches of {}", name, request.sequences / fastest.micro_batches);
 }
 
 // Of one that fits and is not recommended: "The runner-up III"
@@ -74,7 +102,7 @@ std::string other_sentence(const std::string& subject,
                            const Recommendation& all,
                            const StrategyFigures& other) {
   const StrategyFigures& best = *all.recommended();
-  const StrategyFigures& fastest = all.figures[*all.fastest];
+  const StrategyFigures& fastest = all.fastest->figures;
   if (!as_fast(fastest.time.step_s, other.time.step_s)) {
     return fmt::format("{} would take {}, {} of it exposed.",
                        subject,
@@ -83,11 +111,12 @@ std::string other_sentence(const std::string& subject,
   }
   const std::string worse = worse_clause(best, other);
   if (worse.empty()) {
-    return subject + " equals it in all of this.";
+    return fmt::format(
+        "{} is as fast ({}) and no better.", subject, ho::seconds_text(other.time.step_s));
   }
   return fmt::format("{} is {} ({}) but {}.",
                      subject,
-                     &other == &fastest ? "the fastest" : "as fast",
+                     is_same(other, fastest) ? "the fastest" : "as fast",
                      ho::seconds_text(other.time.step_s),
                      worse);
 }
@@ -191,13 +220,14 @@ std::vector<std::string> reasons(const Recommendation& recommendation,
                                 memory_clause(*best, request),
                                 bottleneck(*best)));
     const StrategyFigures* const next = recommendation.runner_up();
-    const StrategyFigures* const fastest = &recommendation.figures[*recommendation.fastest];
+    const StrategyFigures& fastest = recommendation.fastest->figures;
     lines.push_back(
         next == nullptr
             ? "Nothing else fits."
             : other_sentence("The runner-up " + letters(next->strategy), recommendation, *next));
-    if (fastest != best && fastest != next) {
-      lines.push_back(other_sentence(letters(fastest->strategy), recommendation, *fastest));
+    if (!is_same(fastest, *best) && (next == nullptr || !is_same(fastest, *next))) {
+      lines.push_back(
+          other_sentence(fastest_text(recommendation, request), recommendation, fastest));
     }
   }
   if (recommendation.near_miss) {

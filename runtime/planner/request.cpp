@@ -100,9 +100,11 @@ ho::Status check(const PlannerRequest& request) {
     HORING_TRY(ho::cost::check(links.levels, world.ranks()));
     HORING_TRY(inside_groups(links.levels, world.group_size).status());
   }
-  for (const ho::cost::Cluster& cluster : links.protocols) {
-    HORING_TRY(ho::cost::check(cluster, world.ranks()));
-    HORING_TRY(between_groups(cluster, world.group_size).status());
+  for (const std::vector<ho::cost::Cluster>* const clusters : {&links.protocols, &links.trees}) {
+    for (const ho::cost::Cluster& cluster : *clusters) {
+      HORING_TRY(ho::cost::check(cluster, world.ranks()));
+      HORING_TRY(between_groups(cluster, world.group_size).status());
+    }
   }
   return {};
 }

@@ -67,7 +67,10 @@ struct PlannerRequest {
   double activation_bytes = 0;  // that a rank needs
   uint32_t micro_batches = 1;   // of a step
   double compute_s = 0;         // of a step, all micro-batches, forward and backward; no update
-  double update_s = 0;          // the optimizer's step of one rank over all that is trained
+  // Of it, what a rank waits for that other dimensions of parallelism send: communication, which
+  // nothing hides.
+  double waiting_s = 0;
+  double update_s = 0;  // the optimizer's step of one rank over all that is trained
   // Of the computation, the forward pass: less than half where all is trained, half where next to
   // nothing is.
   double forward_share = 1.0 / 3;
@@ -83,9 +86,10 @@ struct PlannerRequest {
   // the order of the forward pass, in place of `layers` equal ones: where units share parameters
   // the first has what the last `sharing_units` compute with.
   std::vector<UnitSize> units;
-  double routed_share = 0;    // of the model's parameters, routed experts,
-  uint32_t expert_ranks = 1;  // which so many ranks share beside the data-parallel ones
-  double reserve_bytes = 0;   // of memory, that no plan may count on
+  double routed_share = 0;     // of the model's parameters, routed experts,
+  uint32_t expert_ranks = 1;   // which so many ranks share beside the data-parallel ones
+  uint32_t context_ranks = 1;  // that work on the same sequences, and hold the same routed experts
+  double reserve_bytes = 0;    // of memory, that no plan may count on
   // Of a rank in a step; each strategy has micro-batches as large as its memory is for, in place of
   // `micro_batches` and `activation_bytes`. 0: these hold.
   uint32_t sequences = 0;

@@ -32,6 +32,13 @@ inline PlanTexts plan_by_names() {
   return texts;
 }
 
+inline PlanOptions understood(const PlanTexts& texts) {
+  const auto options = understand(texts);
+  INFO(options.status().message());
+  REQUIRE(options.ok());
+  return *options;
+}
+
 struct RefusedText {
   PlanTexts::Text PlanTexts::*option;
   PlanTexts::Text text;

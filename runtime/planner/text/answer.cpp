@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cost/text/json_object.hpp"
+#include "planner/batch.hpp"
 #include "planner/sent_bytes.hpp"
 #include "planner/text/group_text.hpp"
 #include "planner/text/plan_export.hpp"
@@ -57,7 +58,8 @@ Json strategy_json(const StrategyFigures& figures, const PlanOptions& options) {
                {"memory_bytes", memory_json(figures.memory)},
                {"time_s", time_json(figures.time)},
                {"exposed_s", figures.time.exposed_s},
-               {"sent_bytes", sent_json(sent_bytes(figures.strategy, options.request))},
+               {"sent_bytes",
+                sent_json(sent_bytes(figures.strategy, with_batch_of(figures, options.request)))},
                {"tokens_per_s_per_rank", optional_json(options.tokens_per_s(figures.time.step_s))},
                {"mfu", optional_json(options.mfu(figures.time.step_s))},
                {"accumulation", figures.micro_batches},
@@ -108,7 +110,8 @@ Json request_json(const PlanOptions& options) {
           {"micro_batch", options.micro_batch},
           {"accumulation", request.micro_batches},
           {"sequence", options.model.sequence},
-          {"compute_s", request.compute_s},
+          {"compute_s", request.compute_s - request.waiting_s},
+          {"waiting_s", request.waiting_s},
           {"update_s", request.update_s},
           {"activation_bytes", request.activation_bytes},
           {"overlap", request.overlap},
@@ -149,13 +152,12 @@ Json name_json(const StrategyFigures* figures) {
 void add_extreme(Json& json,
                  const std::string& key,
                  const Report& report,
-                 const std::optional<size_t>& row,
+                 const std::optional<Candidate>& own,
                  const std::optional<SizedRow>& sized) {
-  const auto& own = report.recommendation.figures;
-  json[key] = name_json(sized ? &report.sizes.figures(*sized) : row ? &own[*row] : nullptr);
+  json[key] = name_json(sized ? &sized->figures : own ? &own->figures : nullptr);
   const PlannerRequest& request =
       sized ? report.sizes.plans[sized->plan].request : report.options.request;
-  json[key + "_group_size"] = sized || row ? Json(request.world.group_size) : Json();
+  json[key + "_group_size"] = sized || own ? Json(request.world.group_size) : Json();
 }
 
 Json near_miss_json(const Recommendation& recommendation) {

@@ -374,6 +374,7 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   Links& links = request.links;
   links.world = WorldAlgorithm::kMultiRing;
   if (!links.levels.empty()) {  // they are what collectives have been measured to take
+    links.trees = {links.levels};
     return {};
   }
   if (options.network_assumed && request.world.group_count > 1) {
@@ -384,14 +385,15 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   }
   const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.
-  HORING_ASSIGN(links.protocols,
-                nccl_protocols({request.world.group_count,
-                                request.world.group_size,
-                                std::max(links.intra_bytes_per_s, 1.0),
-                                pcie ? "pcie" : "nvlink",
-                                links.nics_per_group,
-                                std::max(links.inter_bytes_per_s, 1.0),
-                                *options.nccl_network}));
+  const GpuCluster gpus{request.world.group_count,
+                        request.world.group_size,
+                        std::max(links.intra_bytes_per_s, 1.0),
+                        pcie ? "pcie" : "nvlink",
+                        links.nics_per_group,
+                        std::max(links.inter_bytes_per_s, 1.0),
+                        *options.nccl_network};
+  HORING_ASSIGN(links.protocols, nccl_protocols(gpus));
+  HORING_ASSIGN(links.trees, nccl_trees(gpus));
   return {};
 }
 

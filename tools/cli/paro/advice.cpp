@@ -39,14 +39,14 @@ std::string fitting_text(const Report& report) {
                              groups));
   };
   const auto add_either = [&](const char* what,
-                              const std::optional<size_t>& row,
+                              const std::optional<Candidate>& own,
                               const std::optional<SizedRow>& sized) {
     if (sized) {
       add(what,
-          sizes.figures(*sized),
+          sized->figures,
           fmt::format(", groups of {}", sizes.plans[sized->plan].request.world.group_size));
-    } else if (row) {
-      add(what, all.figures[*row], "");
+    } else if (own) {
+      add(what, own->figures, "");
     }
   };
   add_either("fastest:", all.fastest, sizes.fastest);

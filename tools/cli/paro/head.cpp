@@ -62,7 +62,8 @@ std::string tail_text(const Report& report) {
   std::string text =
       fmt::format("\nstep     {}; computation {}\n",
                   batch_text(options),
-                  request.compute_s > 0 ? ho::seconds_text(request.compute_s) : "not given");
+                  request.compute_s > 0 ? ho::seconds_text(request.compute_s - request.waiting_s)
+                                        : "not given");
   text += fmt::format("rank     {}; activations {}\n",
                       request.memory_bytes > 0 ? ho::bytes_text(request.memory_bytes) + " of memory"
                                                : "memory not given, everything counts as fitting",

@@ -23,6 +23,11 @@ struct Row {
   [[nodiscard]] std::optional<double> tokens_per_s() const {
     return options->tokens_per_s(figures->time.step_s);
   }
+  // Sequences of a rank at once.
+  [[nodiscard]] uint32_t micro_batch() const {
+    const uint32_t sequences = options->request.sequences;
+    return sequences > 0 ? sequences / figures->micro_batches : options->micro_batch;
+  }
   [[nodiscard]] std::optional<double> mfu() const { return options->mfu(figures->time.step_s); }
 };
 
@@ -35,6 +40,7 @@ class Summary {
     add("strategy", true, [](const Row& row) { return letters(row.figures->strategy); });
     add("known as", true, [](const Row& row) { return known_as_text(row.figures->strategy); });
     add_speed();
+    add_micro_batch();
     add_memory();
     add("exposed ms", false, [](const Row& row) {
       return figure_text(row.figures->time.exposed_s * 1e3, 1);
@@ -79,6 +85,16 @@ class Summary {
     });
     if (all([](const Row& row) { return row.mfu().has_value(); })) {
       add("MFU", false, [](const Row& row) { return figure_text(row.mfu().value_or(0), 3); });
+    }
+  }
+
+  // Where rows differ: their memory is then of different micro-batches.
+  void add_micro_batch() {
+    const auto differs = [&](const Row& row) {
+      return row.micro_batch() != rows_.front().micro_batch();
+    };
+    if (std::any_of(rows_.begin(), rows_.end(), differs)) {
+      add("micro-batch", false, [](const Row& row) { return std::to_string(row.micro_batch()); });
     }
   }
 

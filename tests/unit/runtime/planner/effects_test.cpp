@@ -69,6 +69,33 @@ TEST_CASE(
         Approx(8.4e-6 + 64 * 14e-6 + 447 * 3.4e-6 + 511.0 / 512 * 1e12 / (0.96 * 400e9)));
 }
 
+TEST_CASE("NCCL's all-reduces go by rings or by trees, whichever is faster") {
+  // 512 nodes of 8 and 64 MiB: a ring's 1024 steps between nodes of 4 us and 7166 inside of 1.9 us
+  // (LL128) against a tree's 18 of 8.5 us and 14 of 1.25 us; of 369 GB/s of NVLink, 0.92 x 120 /
+  // 128 x 0.9, twice the bytes.
+  const GpuCluster gpus{512, 8, 450e9, "nvlink", 8, 50e9, "infiniband"};
+  Links links{450e9, 50e9, 8, WorldAlgorithm::kMultiRing};
+  links.protocols = nccl_protocols(gpus).value();
+  const double bytes = 64.0 * 1024 * 1024;
+  const WorldShape world{512, 8};
+  const auto all_reduce = [&](double of) {
+    return CollectiveSeconds(world, links).world(ho::Collective::kAllReduce, of);
+  };
+  const double rings = all_reduce(bytes);
+  const double many_bytes_by_rings = all_reduce(1e12);
+  const double gathered = CollectiveSeconds(world, links).world(ho::Collective::kAllGather, bytes);
+  CHECK(rings > 17e-3);
+  links.trees = nccl_trees(gpus).value();
+  CHECK(all_reduce(bytes) == Approx(14e-6 + 18 * 8.5e-6 + 14 * 1.25e-6 +
+                                    2 * bytes / (0.82 * 450e9 * 0.92 * 120 / 128 * 0.9)));
+  CHECK(all_reduce(1e12) == many_bytes_by_rings);
+  CHECK(CollectiveSeconds(world, links).world(ho::Collective::kAllGather, bytes) == gathered);
+  // One rank of each node, 8 of them at once: HSDP's sums.
+  const double sums = CollectiveSeconds(world, links).inter(ho::Collective::kAllReduce, bytes);
+  CHECK(sums == Approx(14e-6 + 18 * 8.5e-6 + 2 * bytes / (0.96 * 50e9 * 0.92 * 120 / 128 * 0.9)));
+  CHECK(nccl_trees({1, 8, 450e9, "nvlink", 8, 50e9, "infiniband"}).value().empty());
+}
+
 TEST_CASE("NCCL uses all NICs of a GPU that has several") {
   const WorldShape world{4, 8};
   const auto seconds = [&](double nics, double nic_bytes_per_s) {

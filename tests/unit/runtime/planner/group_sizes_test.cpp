@@ -143,7 +143,7 @@ TEST_CASE("one order goes over all sizes, and each size's ranking is a part of i
 TEST_CASE("the fastest and the smallest are of all sizes, and a sentence says why one is taken") {
   const SizedPlans plans = plans_for(pods(), {true, {}});
   REQUIRE((plans.fastest && plans.smallest));
-  const double fastest_s = plans.figures(*plans.fastest).time.step_s;
+  const double fastest_s = plans.fastest->figures.time.step_s;
   double least_bytes = std::numeric_limits<double>::infinity();
   for (const SizedPlan& plan : plans.plans) {
     for (const StrategyFigures& row : plan.recommendation.figures) {
@@ -155,7 +155,7 @@ TEST_CASE("the fastest and the smallest are of all sizes, and a sentence says wh
       }
     }
   }
-  CHECK(plans.figures(*plans.smallest).memory.total() == least_bytes);
+  CHECK(plans.smallest->figures.memory.total() == least_bytes);
   const SizedPlan& chosen = plans.plans[plans.chosen];
   INFO(plans.why);
   CHECK(plans.why.find("Groups of " + std::to_string(chosen.request.world.group_size) +

@@ -28,10 +28,11 @@ TEST_CASE("data-parallel ranks share what others leave of a node and its NICs") 
   };
   const std::vector<Row> rows{
       {{}, 16, 8, 8},
-      {{.tensor = 2}, 16, 4, 4},                 // two groups of 4 a node, half of its NICs each
-      {{.tensor = 8}, 16, 1, 1},                 // a rank of each group
-      {{.tensor = 8, .context = 2}, 8, 1, 1},    // a replica on two nodes
-      {{.tensor = 4, .context = 2}, 16, 1, 1},   // and on one
+      {{.tensor = 2}, 16, 4, 4},                // two groups of 4 a node, half of its NICs each
+      {{.tensor = 8}, 16, 1, 1},                // a rank of each group
+      {{.tensor = 8, .context = 2}, 16, 1, 1},  // a replica on two nodes, which share states
+      {{.tensor = 4, .context = 2}, 16, 2, 2},  // and on one
+      {{.context = 8}, 16, 8, 8},
       {{.tensor = 2, .pipeline = 4}, 4, 4, 4},   // stages on nodes of their own
       {{.tensor = 8, .pipeline = 16}, 1, 1, 1},  // no data parallelism
       {{.pipeline = 32}, 1, 4, 8},               // all of a group in a node
@@ -42,7 +43,8 @@ TEST_CASE("data-parallel ranks share what others leave of a node and its NICs") 
     CHECK(data.world.group_count == row.groups);
     CHECK(data.world.group_size == row.of_node);
     CHECK(data.nics_per_group == row.nics);
-    CHECK(data.ranks() * row.sizes.ranks_of_replica() == 128);
+    CHECK(data.replicas * row.sizes.ranks_of_replica() == 128);
+    CHECK(data.world.ranks() == data.replicas * row.sizes.context);
   }
 }
 
@@ -52,6 +54,13 @@ TEST_CASE("routed experts are held by ranks of their own group") {
   CHECK(expert_world({16, 8}, 2).group_size == 4);
   CHECK(expert_world({16, 8}, 32).ranks() == 4);
   CHECK(expert_world({16, 8}, 128).ranks() == 1);
+  // Two ranks a sequence: four replicas a node, 64 in all.
+  CHECK(expert_world({16, 8}, 4, 2).group_size == 2);
+  CHECK(expert_world({16, 8}, 4, 2).group_count == 16);
+  CHECK(expert_world({16, 8}, 8, 2).group_size == 2);
+  CHECK(expert_world({16, 8}, 8, 2).group_count == 8);
+  CHECK(expert_world({16, 8}, 2, 16).group_size == 8);  // a replica on two nodes
+  CHECK(expert_world({16, 8}, 2, 16).group_count == 8);
 }
 
 TEST_CASE("sets of routed experts send for themselves between nodes") {

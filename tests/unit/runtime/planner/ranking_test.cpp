@@ -155,9 +155,9 @@ TEST_CASE("of what is as fast that which stays so on worse links comes first, th
 }
 
 TEST_CASE("a few percent of a rank's memory count for less than a name elsewhere") {
-  CHECK(names_in_order({figures_for("IIG", 10, 10, 20), figures_for("III", 10, 10, 23)}) ==
+  CHECK(names_in_order({figures_for("IIG", 10, 10, 50), figures_for("III", 10, 10, 53)}) ==
         Names{"III", "IIG"});
-  CHECK(names_in_order({figures_for("IIG", 10, 10, 20), figures_for("III", 10, 10, 25)}) ==
+  CHECK(names_in_order({figures_for("IIG", 10, 10, 50), figures_for("III", 10, 10, 55)}) ==
         Names{"IIG", "III"});
   // A name that takes no groups before one that does.
   CHECK(names_in_order({figures_for("III", 10, 10, 20), figures_for("GGG", 10, 10, 20)}) ==
@@ -172,16 +172,28 @@ TEST_CASE("a few percent of a rank's memory count for less than a name elsewhere
   CHECK(names_in_order(unknown) == Names{"IIG", "III"});
 }
 
+TEST_CASE("up to half of a rank's memory counts as one, and what splits nothing is simplest") {
+  CHECK(names_in_order({figures_for("GGG", 10, 10, 5),
+                        figures_for("IIG", 10, 10, 6),
+                        figures_for("NNN", 10, 10, 43.9)}) == Names{"NNN", "GGG", "IIG"});
+  // More than half, and more than a tie above it.
+  CHECK(names_in_order({figures_for("GGG", 10, 10, 5), figures_for("NNN", 10, 10, 44.1)}) ==
+        Names{"GGG", "NNN"});
+  CHECK(effort(parse_strategy("NNN").value()) < effort(parse_strategy("NNG").value()));
+  CHECK(effort(parse_strategy("GGG").value()) < effort(parse_strategy("III").value()));
+  CHECK(effort(parse_strategy("III").value()) < effort(parse_strategy("IIG").value()));
+}
+
 TEST_CASE("hidden communication does not decide") {
   PlannerRequest request = seven_billion();
   request.compute_s = 1000;  // all are as fast, on worse links too
   const Recommendation calm = recommendation_for(request);
   CHECK(to_string(calm.recommended()) == "GGG");
-  CHECK(to_string(calm.runner_up()) == "IGG");
-  CHECK(has(calm.why, "The runner-up IGG is as fast ("));
-  CHECK(calm.smallest == calm.ranking[0]);
+  CHECK(to_string(calm.runner_up()) == "NGG");
+  CHECK(has(calm.why, "The runner-up NGG is as fast ("));
+  CHECK(calm.smallest->row == calm.ranking[0]);
   REQUIRE(calm.simplest.has_value());
-  CHECK(letters(calm.figures[*calm.simplest].strategy) == "GGG");
+  CHECK(letters(calm.simplest->figures.strategy) == "GGG");
   // One group: I and G are the same ranks, and what needs no groups is simpler.
   request = request_for(7e9, 7e9, 32);
   request.world = {1, 8};
@@ -194,9 +206,9 @@ TEST_CASE("the fastest, the smallest as fast and the simplest are told") {
   request.compute_s = 20;
   const Recommendation all = recommendation_for(request);
   REQUIRE((all.fastest && all.smallest && all.simplest));
-  const StrategyFigures& fastest = all.figures[*all.fastest];
-  const StrategyFigures& smallest = all.figures[*all.smallest];
-  const StrategyFigures& simplest = all.figures[*all.simplest];
+  const StrategyFigures& fastest = all.fastest->figures;
+  const StrategyFigures& smallest = all.smallest->figures;
+  const StrategyFigures& simplest = all.simplest->figures;
   CHECK(as_fast(fastest.time.step_s, smallest.time.step_s));
   CHECK(as_fast(fastest.time.step_s, simplest.time.step_s));
   CHECK_FALSE(known_as(simplest.strategy).empty());
@@ -418,6 +430,20 @@ TEST_CASE("where no number of groups is enough the reason says what else might b
   INFO(why);
   CHECK(has(why, "no number of further groups is enough"));
   CHECK(has(why, "a smaller micro-batch, or recomputing activations"));
+}
+
+TEST_CASE("what other dimensions send is exposed communication") {
+  PlannerRequest request = seven_billion();
+  const StrategyFigures before = row_of(recommendation_for(request), "NNG");
+  request.waiting_s = 2;  // of 5.7 s
+  const Recommendation all = recommendation_for(request);
+  const StepTime& time = row_of(all, "NNG").time;
+  CHECK(time.step_s == before.time.step_s);
+  CHECK(time.exposed_s == Approx(before.time.exposed_s + 2));
+  CHECK(time.range.least_s == Approx(before.time.range.least_s - 2));
+  CHECK(time.range.most_s == before.time.range.most_s);
+  CHECK(all.why.find("What other dimensions of parallelism send is the bottleneck and holds it up "
+                     "by 2 s.") != std::string::npos);
 }
 
 }  // namespace paro

@@ -67,9 +67,11 @@ RowSteps::RowSteps(const PublishedTable& table, const PublishedRow& row)
       request_(request_of(table, row)),
       tokens_(table.sequence * row.micro_batch * row.accumulation),
       published_s_(tokens_ / row.tokens_per_s) {
-  auto protocols = nccl_protocols(cluster_of(table, row));
+  const GpuCluster cluster = cluster_of(table, row);
+  auto protocols = nccl_protocols(cluster);
   if (protocols.ok()) {
     request_.links.protocols = std::move(protocols).value();
+    request_.links.trees = nccl_trees(cluster).value();
     cluster_status_ = check(request_);
   } else {
     cluster_status_ = protocols.status();

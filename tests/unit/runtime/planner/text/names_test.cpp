@@ -1,5 +1,4 @@
 // `paro plan` by names: models, GPUs, machines, batches and dimensions of parallelism.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -8,6 +7,9 @@
 
 #include "catch.hpp"
 #include "plan_requests.hpp"
+#include "planner/batch.hpp"
+#include "planner/figures.hpp"
+#include "planner/sent_bytes.hpp"
 #include "planner/text/answer.hpp"
 #include "planner/text/plan_options.hpp"
 #include "temporary_folder.hpp"
@@ -17,15 +19,9 @@ namespace {
 
 using test::check_refused;
 using test::plan_by_names;
+using test::understood;
 
 constexpr double kGigabit = 1e9 / 8;
-
-PlanOptions understood(const PlanTexts& texts) {
-  const auto options = understand(texts);
-  INFO(options.status().message());
-  REQUIRE(options.ok());
-  return *options;
-}
 
 bool assumes(const PlanOptions& options, const std::string& what) {
   for (const std::string& each : options.request.assumed) {
@@ -37,6 +33,31 @@ bool assumes(const PlanOptions& options, const std::string& what) {
 }
 
 }  // namespace
+
+TEST_CASE("ranks of one sequence share states and add up gradients, and take one batch") {
+  PlanTexts texts = plan_by_names();
+  texts.nodes = "2";
+  texts.context = "8";
+  texts.sequence = "32768";
+  texts.global_batch = "2";
+  const PlanOptions options = understood(texts);
+  const PlannerRequest& request = options.request;
+  CHECK(request.world.group_count == 2);
+  CHECK(request.world.group_size == 8);
+  CHECK(request.links.nics_per_group == 8);
+  CHECK(request.sequences == 1);
+  CHECK(options.tokens_per_rank() == 32768 / 8);
+  const double parameters = 8030261248;
+  const auto states = [&](const char* strategy) {
+    return memory_of(*parse_strategy(strategy), with_batch(*parse_strategy(strategy), request))
+        .states.total();
+  };
+  CHECK(states("GGG") == Approx(16 * parameters / 16));
+  CHECK(states("III") == Approx(16 * parameters / 8));
+  // 16 ranks' sums, on rings of which each of 8 leaves a node by a NIC of its own.
+  CHECK(sent_bytes(*parse_strategy("NNN"), request).inter ==
+        Approx(2 * 15.0 / 16 * 2 * parameters / 8));
+}
 
 TEST_CASE("a model, a GPU and a network make a request") {
   const PlanOptions options = understood(plan_by_names());
@@ -308,27 +329,6 @@ TEST_CASE("a machine has GPUs and NICs") {
   CHECK(understood(texts).request.links.nics_per_group == 2);
 }
 
-TEST_CASE("each strategy has the micro-batch that its memory is for") {
-  PlanTexts texts = plan_by_names();
-  texts.activations = "10GB";
-  const auto all = recommend(understood(texts).request);
-  REQUIRE(all.ok());
-  for (const StrategyFigures& row : all->figures) {
-    INFO(letters(row.strategy));
-    const double of_micro_batch = 4 / row.micro_batches * 10e9;
-    CHECK(row.memory.activations == of_micro_batch);
-    const double others = row.memory.total() - of_micro_batch;
-    // No larger one of those that divide would have fitted.
-    const bool more = row.micro_batches > 1 && others + 2 * of_micro_batch <= 80e9;
-    CHECK_FALSE(more);
-  }
-  texts.micro_batch = "2";
-  const PlanOptions fixed = understood(texts);
-  CHECK(fixed.request.sequences == 0);
-  CHECK(fixed.request.micro_batches == 2);
-  CHECK(fixed.request.activation_bytes == 10e9);  // of such a micro-batch
-}
-
 TEST_CASE("other dimensions leave data parallelism its ranks, NICs and parameters") {
   PlanTexts texts = plan_by_names();
   texts.tensor = "2";
@@ -430,39 +430,6 @@ TEST_CASE("more recomputation than the job's is known to the request") {
   texts = plan_by_names();
   texts.activations = "10GB";  // measured: nothing is known of what would be left
   CHECK(understood(texts).request.recomputed.empty());
-}
-
-TEST_CASE("what is as fast and smaller is recommended, not what hides more") {
-  // The least that is hidden, NNG, fills 93 % of the memory.
-  PlanTexts texts;
-  texts.model = "llama-3-8b";
-  texts.gpu = "a100-80";
-  texts.nodes = "2";
-  texts.network = "8x100Gbit";
-  texts.sequence = "4096";
-  texts.micro_batch = "8";
-  texts.accumulation = "8";
-  texts.recompute = "full";
-  texts.activations = "14GB";
-  const auto all = recommend(understood(texts).request);
-  REQUIRE(all.ok());
-  const auto row = [&](const char* name) -> const StrategyFigures& {
-    const auto found =
-        std::find_if(all->figures.begin(), all->figures.end(), [&](const StrategyFigures& each) {
-          return letters(each.strategy) == name;
-        });
-    REQUIRE(found != all->figures.end());
-    return *found;
-  };
-  CHECK(row("NNG").memory.total() / 80e9 == Approx(0.93).margin(0.005));
-  CHECK(row("NNG").memory.total() - row("IIG").memory.total() == Approx(39.6e9).epsilon(0.01));
-  CHECK(as_fast(row("NNG").time.step_s, row("IIG").time.step_s));
-  CHECK(row("NNG").time.communication_s < row("IIG").time.communication_s / 4);
-  CHECK(letters(all->recommended()->strategy) == "IGG");
-  CHECK(letters(all->runner_up()->strategy) == "IIG");
-  CHECK(letters(all->figures[*all->fastest].strategy) == "NNG");
-  CHECK(letters(all->figures[*all->simplest].strategy) == "NGG");
-  CHECK(all->why.find("NNG is the fastest (103 s) but needs 74.1 GB.") != std::string::npos);
 }
 
 TEST_CASE("dimensions beside data parallelism take the short form of a cluster") {

@@ -229,13 +229,25 @@ TEST_CASE("a summary by names has the MFU, and the recommended batch") {
   CHECK(has(line_with(text, "strategy"), "tokens/s per GPU    MFU  memory"));
   CHECK(line_with(text, "Left out: ").empty());
   CHECK(line_with(text, "batch: ") == "batch:       micro-batch 1, accumulation 4");
+  CHECK(line_with(text, "micro-batch  ").empty());
+}
+
+TEST_CASE("a summary has the micro-batch of each row where rows differ") {
+  PlanTexts texts = test::plan_by_names();
+  texts.activations = "10GB";
+  const auto options = understand(texts);
+  REQUIRE(options.ok());
+  const std::string text = summary_text({*options, *recommend(options->request), {}});
+  INFO(text);
+  CHECK(has(line_with(text, "strategy"), "  micro-batch  memory "));
 }
 
 TEST_CASE("what is said beside the recommendation has a line each") {
   Report report = report_for("80GB", false);
-  report.recommendation.fastest = 9;
-  report.recommendation.smallest = 13;
-  report.recommendation.near_miss = NearMiss{7, {"--accumulation 1 (75 GB)", "16 nodes (70 GB)"}};
+  Recommendation& all = report.recommendation;
+  all.fastest = Candidate{9, all.figures[9]};
+  all.smallest = Candidate{13, all.figures[13]};
+  all.near_miss = NearMiss{7, {"--accumulation 1 (75 GB)", "16 nodes (70 GB)"}};
   for (const std::string& text : {table_text(report), summary_text(report)}) {
     CHECK(has(line_with(text, "fastest: "), "fastest:     IIG, 54 s a step, 63.4 GB"));
     CHECK(has(line_with(text, "smallest: "), "smallest:    GGG (ZeRO-3, FSDP), "));
@@ -324,7 +336,7 @@ TEST_CASE("of several group sizes the extremes are of all, and the size has its 
       fmt::format(", groups of {}", sizes.plans[sizes.fastest->plan].request.world.group_size)));
   CHECK(line_with(text, "Groups of ") == sizes.why);
   const Json json = Json::parse(json_text(*report));
-  CHECK(json["fastest"] == letters(sizes.figures(*sizes.fastest).strategy));
+  CHECK(json["fastest"] == letters(sizes.fastest->figures.strategy));
   CHECK(json["fastest_group_size"] == sizes.plans[sizes.fastest->plan].request.world.group_size);
   CHECK(json["reasons"].back() == sizes.why);
 }

@@ -1,0 +1,141 @@
+// What is recommended of a job by names, and with which micro-batch.
+#include <algorithm>
+#include <string>
+
+#include "catch.hpp"
+#include "plan_requests.hpp"
+#include "planner/planner.hpp"
+
+namespace paro {
+namespace {
+
+using test::plan_by_names;
+using test::understood;
+
+// 8B on a node of A100, 64 sequences of 4096.
+PlanTexts node_of_a100() {
+  PlanTexts texts;
+  texts.model = "llama-3-8b";
+  texts.gpu = "a100-80";
+  texts.nodes = "1";
+  texts.global_batch = "64";
+  texts.sequence = "4096";
+  return texts;
+}
+
+}  // namespace
+
+TEST_CASE("each strategy has the micro-batch that its memory is for") {
+  PlanTexts texts = plan_by_names();
+  texts.activations = "10GB";
+  const auto all = recommend(understood(texts).request);
+  REQUIRE(all.ok());
+  for (const StrategyFigures& row : all->figures) {
+    INFO(letters(row.strategy));
+    const double of_micro_batch = 4 / row.micro_batches * 10e9;
+    CHECK(row.memory.activations == of_micro_batch);
+    const double others = row.memory.total() - of_micro_batch;
+    // A larger one of those that divide would not have fitted, or is no faster and takes memory
+    // that counts.
+    const double with_larger = row.micro_batches > 1 ? others + 2 * of_micro_batch : 90e9;
+    CHECK(with_larger > (kAmpleShare + kMemoryTieShare) * 80e9);
+    if (with_larger <= 80e9) {
+      CHECK(as_fast(all->fastest->figures.time.step_s, row.time.step_s));
+    }
+  }
+  texts.micro_batch = "2";
+  const PlanOptions fixed = understood(texts);
+  CHECK(fixed.request.sequences == 0);
+  CHECK(fixed.request.micro_batches == 2);
+  CHECK(fixed.request.activation_bytes == 10e9);  // of such a micro-batch
+}
+
+TEST_CASE("what is as fast and smaller is recommended, not what hides more") {
+  // The least that is hidden, NNG, fills 93 % of the memory.
+  PlanTexts texts;
+  texts.model = "llama-3-8b";
+  texts.gpu = "a100-80";
+  texts.nodes = "2";
+  texts.network = "8x100Gbit";
+  texts.sequence = "4096";
+  texts.micro_batch = "8";
+  texts.accumulation = "8";
+  texts.recompute = "full";
+  texts.activations = "14GB";
+  const auto all = recommend(understood(texts).request);
+  REQUIRE(all.ok());
+  const auto row = [&](const char* name) -> const StrategyFigures& {
+    const auto found =
+        std::find_if(all->figures.begin(), all->figures.end(), [&](const StrategyFigures& each) {
+          return letters(each.strategy) == name;
+        });
+    REQUIRE(found != all->figures.end());
+    return *found;
+  };
+  CHECK(row("NNG").memory.total() / 80e9 == Approx(0.93).margin(0.005));
+  CHECK(row("NNG").memory.total() - row("IIG").memory.total() == Approx(39.6e9).epsilon(0.01));
+  CHECK(as_fast(row("NNG").time.step_s, row("IIG").time.step_s));
+  CHECK(row("NNG").time.communication_s < row("IIG").time.communication_s / 4);
+  CHECK(letters(all->recommended()->strategy) == "IGG");
+  CHECK(letters(all->runner_up()->strategy) == "III");
+  CHECK(letters(all->fastest->figures.strategy) == "NNG");
+  CHECK(letters(all->simplest->figures.strategy) == "NGG");
+  CHECK(all->why.find("NNG is the fastest (103 s) but needs 74.1 GB.") != std::string::npos);
+}
+
+TEST_CASE("a smaller micro-batch that is as fast leaves memory free") {
+  const auto all = recommend(understood(node_of_a100()).request);
+  REQUIRE(all.ok());
+  const StrategyFigures& best = *all->recommended();
+  CHECK(letters(best.strategy) == "NGG");
+  CHECK(best.micro_batches == 8);
+  CHECK(best.memory.total() < 60e9);
+  // The fastest is told with its own micro-batch.
+  REQUIRE((all->fastest && all->smallest));
+  CHECK(all->fastest->figures.micro_batches == 4);
+  CHECK(all->fastest->figures.memory.total() > 79e9);
+  CHECK(as_fast(all->fastest->figures.time.step_s, best.time.step_s));
+  CHECK(all->why.find("NGG with micro-batches of 2 is the fastest (") != std::string::npos);
+  CHECK(all->smallest->figures.memory.total() == best.memory.total());
+}
+
+TEST_CASE("the smallest is so with any micro-batch that is as fast") {
+  PlanTexts texts = node_of_a100();
+  texts.nodes = "2";
+  texts.network = "8x100Gbit";
+  texts.global_batch = "256";
+  texts.recompute = "full";
+  texts.sequence = "8192";
+  const auto open = recommend(understood(texts).request);
+  REQUIRE(open.ok());
+  for (const char* const micro_batch : {"1", "2", "4", "8"}) {
+    texts.micro_batch = micro_batch;
+    const auto fixed = recommend(understood(texts).request);
+    REQUIRE(fixed.ok());
+    for (const StrategyFigures& row : fixed->figures) {
+      if (row.fits()) {
+        INFO(letters(row.strategy) << " " << micro_batch);
+        CHECK(open->fastest->figures.time.step_s <= row.time.step_s * (1 + 1e-9));
+        if (as_fast(open->fastest->figures.time.step_s, row.time.step_s)) {
+          CHECK(open->smallest->figures.memory.total() <= row.memory.total());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a small model is not split") {
+  PlanTexts texts;
+  texts.model = "gpt2";
+  texts.gpu = "h100-sxm";
+  texts.nodes = "1";
+  texts.global_batch = "512";
+  const auto all = recommend(understood(texts).request);
+  REQUIRE(all.ok());
+  CHECK(letters(all->recommended()->strategy) == "NNN");
+  CHECK(letters(all->simplest->figures.strategy) == "NNN");
+  CHECK(all->recommended()->micro_batches == 1);
+  CHECK(all->reasons[1].find(" but splits what fits whole.") != std::string::npos);
+}
+
+}  // namespace paro

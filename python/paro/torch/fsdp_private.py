@@ -23,6 +23,7 @@ NEEDED = {
     ("_fsdp_state", "FSDPState"): [
         "_auto_reshard_after_forward",
         "_fsdp_param_groups or _fsdp_param_group",  # up to torch 2.11 a state has one group or none
+        "_is_root",
     ],
     ("_fsdp_param_group", "FSDPParamGroup"): [
         "_all_gather_result",
@@ -88,9 +89,19 @@ def check_release(version: str, classes: Mapping[str, type]) -> None:
 check_release(torch.__version__, fsdp_classes())
 
 
-def _groups_of(module: FSDPModule) -> list[Any]:
-    """FSDP2's own groups of parameters: each holds `fsdp_params`, and hybrid sharding's partial sums."""
-    state: Any = module._get_fsdp_state()
+def parameter_groups(module: FSDPModule) -> list[Any]:
+    """FSDP2's own groups of parameters.
+
+    Args:
+        module: Of one call of fully_shard.
+
+    Returns:
+        Each has what NEEDED says of FSDPParamGroup.
+    """
+    return _groups_in(module._get_fsdp_state())
+
+
+def _groups_in(state: Any) -> list[Any]:
     if hasattr(state, "_fsdp_param_groups"):
         return list(state._fsdp_param_groups)
     return [] if state._fsdp_param_group is None else [state._fsdp_param_group]
@@ -98,7 +109,7 @@ def _groups_of(module: FSDPModule) -> list[Any]:
 
 def _parameters_of(module: FSDPModule) -> Iterator[Any]:
     """FSDP2's own parameters: `sharded_param`, and perhaps `_unsharded_param` and `unsharded_accumulated_grad`."""
-    return (each for group in _groups_of(module) for each in group.fsdp_params)
+    return (each for group in parameter_groups(module) for each in group.fsdp_params)
 
 
 def held_tensors(module: FSDPModule) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
@@ -111,7 +122,7 @@ def held_tensors(module: FSDPModule) -> tuple[list[torch.Tensor], list[torch.Ten
         Parameters, sharded and gathered; gradients.
     """
     parameters: list[torch.Tensor] = []
-    gradients: list[torch.Tensor | None] = [group._partial_reduce_output for group in _groups_of(module)]
+    gradients: list[torch.Tensor | None] = [group._partial_reduce_output for group in parameter_groups(module)]
     for each in _parameters_of(module):
         parameters.append(each.sharded_param)
         gradients += [each.sharded_param.grad, each.unsharded_accumulated_grad]
@@ -131,7 +142,7 @@ def gradient_divide_factor(module: FSDPModule) -> float | None:
     Returns:
         The divisor; None: FSDP2 divides by its ranks.
     """
-    return next((group.gradient_divide_factor for group in _groups_of(module)), None)
+    return next((group.gradient_divide_factor for group in parameter_groups(module)), None)
 
 
 def sums_alone(module: FSDPModule) -> bool:
@@ -143,7 +154,7 @@ def sums_alone(module: FSDPModule) -> bool:
     Returns:
         Whether the network sums, and does not average.
     """
-    return any(group.force_sum_reduction_for_comms for group in _groups_of(module))
+    return any(group.force_sum_reduction_for_comms for group in parameter_groups(module))
 
 
 def reduces(module: FSDPModule) -> bool:
@@ -155,7 +166,7 @@ def reduces(module: FSDPModule) -> bool:
     Returns:
         Whether gradients are reduced.
     """
-    return all(group.reduce_grads and group.all_reduce_grads for group in _groups_of(module))
+    return all(group.reduce_grads and group.all_reduce_grads for group in parameter_groups(module))
 
 
 def stays_gathered(module: FSDPModule, is_root: bool) -> bool:
@@ -170,7 +181,7 @@ def stays_gathered(module: FSDPModule, is_root: bool) -> bool:
     """
     if is_root and module._get_fsdp_state()._auto_reshard_after_forward:
         return True
-    return all(group.post_forward_mesh_info is None for group in _groups_of(module))
+    return all(group.post_forward_mesh_info is None for group in parameter_groups(module))
 
 
 def drop_whole_gradients(module: FSDPModule) -> None:
@@ -184,6 +195,46 @@ def drop_whole_gradients(module: FSDPModule) -> None:
         gathered = getattr(each, "_unsharded_param", None)
         if gathered is not None:
             gathered.grad = None
+
+
+def give_up_passes(module: FSDPModule) -> None:
+    """Drops what passes since the last step have left, also one that an exception has ended.
+
+    Args:
+        module: Of one call of fully_shard. FSDP2's roots drop it for all modules inside.
+    """
+    state: Any = module._get_fsdp_state()
+    if state._is_root:
+        if hasattr(module, "reset_iter_state"):  # from torch 2.13 on
+            module.reset_iter_state()
+        else:
+            _reset(state)
+    drop_whole_gradients(module)
+
+
+def _reset(root: Any) -> None:
+    if root._device.type != "cpu":
+        root._device_handle.synchronize()  # what is under way still uses what is dropped here
+    shared, passes = root._comm_ctx, root._state_ctx
+    shared.all_gather_state = shared.reduce_scatter_state = None
+    shared.reduce_scatter_states = []  # in torch 2.12 instead of the one
+    shared.post_forward_order.clear()
+    passes.iter_forward_root = None
+    passes.post_backward_final_callback_queued = False
+    for state in passes.all_states:
+        idle = type(state._training_state).IDLE
+        state._modules_to_run_forward.clear()
+        state._training_state = idle
+        for group in _groups_in(state):
+            work = getattr(group._all_gather_result, "all_gather_work", None)
+            if work is not None:
+                work.wait()
+            for name in ("_all_gather_result", "_all_reduce_state", "_partial_reduce_output", "_post_reduce_event",
+                         "_reshard_after_forward_event"):  # fmt: skip
+                setattr(group, name, None)
+            group._post_forward_indices.clear()
+            group._training_state = idle
+            group._to_sharded()
 
 
 def watch(
@@ -205,7 +256,7 @@ def watch(
         The parameters of the bits, the first bit's first.
     """
     parameters: list[Any] = []
-    for group in _groups_of(module):
+    for group in parameter_groups(module):
         noted = functools.partial(_note_gather, group, gathers)
         group.unshard = _watched(group.unshard, noted, around)
         group.wait_for_unshard = _watched(group.wait_for_unshard, lambda: None, around)

@@ -14,12 +14,14 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 import horing.torch
 import paro.torch
 from models import Model, loss_of, micro_batches, trained_alone
 from paro._library import plan
+from paro.torch.fsdp_private import parameter_groups
 from ranks import run_ranks
 from training import LR, STEPS, adamw, relative, whole
 
@@ -67,8 +69,8 @@ def elements_of(parameter: Any) -> tuple[int, int]:
 
 def gathered_bytes(model: Any) -> int:
     """Of parameters that stay gathered."""
-    units = (module for module in model.modules() if hasattr(module, "_get_fsdp_state"))
-    groups = (group for unit in units for group in unit._get_fsdp_state()._fsdp_param_groups)
+    units = (module for module in model.modules() if isinstance(module, FSDPModule))
+    groups = (group for unit in units for group in parameter_groups(unit))
     return sum(p._unsharded_param.nbytes for group in groups if group.is_unsharded for p in group.fsdp_params)
 
 

@@ -3,7 +3,6 @@ blocks, the meta device, evaluation, schedulers, groups of parameters, loss scal
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 from torch.utils.checkpoint import checkpoint
@@ -565,28 +564,6 @@ class Example(unittest.TestCase):
         text = self.output_of("--strategy", "auto", "--backend", "gloo")
         self.assertRegex(text, r"auto: [NIG]{3} \(\d+ MB/s inside groups and \d+ MB/s between them, measured\)")
         self.assertRegex(text, r"[NIG]{3} over gloo: \d+ tokens/s")
-
-
-class Private(unittest.TestCase):
-    """What paro.torch takes from torch that torch does not promise. A release that changes it fails here."""
-
-    def test_a_mesh_is_flattened_by_a_private_method(self) -> None:
-        from torch.distributed.device_mesh import DeviceMesh
-
-        self.assertIn("mesh_dim_name", inspect.signature(DeviceMesh._flatten).parameters)
-
-    def test_a_scaler_keeps_overflows_by_optimizer_and_device(self) -> None:
-        scaler = torch.amp.GradScaler("cpu")
-        self.assertIn("found_inf_per_device", scaler._per_optimizer_states[0])
-
-    def test_fsdp_runs_the_hooks_of_sharded_parameters(self) -> None:
-        from torch.distributed.fsdp._fully_shard import _fsdp_collectives
-
-        self.assertIn("_post_accumulate_grad_hooks", inspect.getsource(_fsdp_collectives.foreach_reduce))
-
-    def test_fsdp_has_the_switches_that_strategies_need(self) -> None:
-        for name in ("set_reshard_after_backward", "set_requires_gradient_sync", "set_requires_all_reduce"):
-            self.assertIn("recurse", inspect.signature(getattr(FSDPModule, name)).parameters)
 
 
 if __name__ == "__main__":

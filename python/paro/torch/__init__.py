@@ -9,6 +9,7 @@ Each name is documented where it is defined; docs/guide/fsdp2.md shows how they 
 
 from __future__ import annotations
 
+from paro.torch import fsdp_private as fsdp_private  # first: it refuses releases of torch for all the others
 from paro.torch.agreement import MismatchError
 from paro.torch.backward import microbatch
 from paro.torch.clip_grad import clip_grad_norm_

@@ -1,14 +1,92 @@
-"""What paro.torch takes from FSDP2 that FSDP2 does not promise."""
+"""What paro.torch takes from FSDP2 that FSDP2 does not promise, and the releases of torch that have it."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.distributed.fsdp import FSDPModule
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule  # a release without it is refused below, by its number
+
+OLDEST = (2, 11)
+NEWEST = (2, 14)
+_INSIDE = "torch.distributed.fsdp._fully_shard."
+# Names of FSDP2's classes, by class. One of those with "or" between them is enough.
+NEEDED = {
+    ("_fully_shard", "FSDPModule"): ["_get_fsdp_state"],
+    ("_fsdp_state", "FSDPState"): [
+        "_auto_reshard_after_forward",
+        "_fsdp_param_groups or _fsdp_param_group",  # up to torch 2.11 a state has one group or none
+        "_is_root",
+    ],
+    ("_fsdp_param_group", "FSDPParamGroup"): [
+        "_all_gather_result",
+        "_partial_reduce_output",
+        "_training_state",
+        "all_reduce_grads",
+        "force_sum_reduction_for_comms",
+        "fsdp_params",
+        "gradient_divide_factor",
+        "is_unsharded",
+        "post_backward",
+        "post_forward_mesh_info",
+        "reduce_grads",
+        "unshard",
+        "wait_for_unshard",
+    ],
+    ("_fsdp_param", "FSDPParam"): ["_unsharded_param", "sharded_param", "unsharded_accumulated_grad"],
+}
+
+
+def fsdp_classes() -> dict[str, type]:
+    """The classes of FSDP2 that NEEDED speaks of.
+
+    Returns:
+        Those that this torch has, by name.
+    """
+    found: dict[str, type] = {}
+    for module, name in NEEDED:
+        with contextlib.suppress(ImportError, AttributeError):
+            found[name] = getattr(importlib.import_module(_INSIDE + module), name)
+    return found
+
+
+def _names_of(kind: type) -> set[str]:
+    """Of what a class has and of what its methods speak: attributes are made by them."""
+    functions = [inspect.unwrap(each) for each in vars(kind).values() if inspect.isfunction(each)]
+    return {name for each in functions for name in each.__code__.co_names} | set(dir(kind))
+
+
+def check_release(version: str, classes: Mapping[str, type]) -> None:
+    """Checks that paro.torch is written for a release of torch.
+
+    Args:
+        version: A text as torch.__version__.
+        classes: As of `fsdp_classes`.
+
+    Raises:
+        ImportError: It is not. The text names the releases, this one, and what it lacks.
+    """
+    texts = [".".join(map(str, each)) for each in (OLDEST, NEWEST)]
+    works = f"paro.torch works with torch {texts[0]} to {texts[1]}, and this is torch {version}"
+    advice = f'install another one, as with: pip install "torch>={texts[0]},<{NEWEST[0]}.{NEWEST[1] + 1}"'
+    if not OLDEST <= tuple(map(int, version.split(".")[:2])) <= NEWEST:
+        raise ImportError(f"{works}; {advice}")
+    lacking = []
+    for (_, name), needed in NEEDED.items():
+        found = _names_of(classes[name]) if name in classes else set()
+        lacking += [f"{name}.{each}" for each in needed if found.isdisjoint(each.split(" or "))]
+    if lacking:
+        raise ImportError(f"{works}, whose FSDP2 lacks {', '.join(lacking)}; {advice}")
+
+
+check_release(torch.__version__, fsdp_classes())
 
 
 def parameter_groups(module: FSDPModule) -> list[Any]:
@@ -18,21 +96,41 @@ def parameter_groups(module: FSDPModule) -> list[Any]:
         module: Of one call of fully_shard.
 
     Returns:
-        Each holds `fsdp_params`, and hybrid sharding's partial sums.
+        Each has what NEEDED says of FSDPParamGroup.
     """
-    return list(module._get_fsdp_state()._fsdp_param_groups)
+    return _groups_in(module._get_fsdp_state())
 
 
-def parameters_of(module: FSDPModule) -> Iterator[Any]:
-    """FSDP2's own parameters.
+def _groups_in(state: Any) -> list[Any]:
+    if hasattr(state, "_fsdp_param_groups"):
+        return list(state._fsdp_param_groups)
+    return [] if state._fsdp_param_group is None else [state._fsdp_param_group]
+
+
+def _parameters_of(module: FSDPModule) -> Iterator[Any]:
+    """FSDP2's own parameters: `sharded_param`, and perhaps `_unsharded_param` and `unsharded_accumulated_grad`."""
+    return (each for group in parameter_groups(module) for each in group.fsdp_params)
+
+
+def held_tensors(module: FSDPModule) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
+    """What FSDP2 holds of a unit now.
 
     Args:
         module: Of one call of fully_shard.
 
     Returns:
-        Each has `sharded_param`, and perhaps `_unsharded_param` and `unsharded_accumulated_grad`.
+        Parameters, sharded and gathered; gradients.
     """
-    return (each for group in parameter_groups(module) for each in group.fsdp_params)
+    parameters: list[torch.Tensor] = []
+    gradients: list[torch.Tensor | None] = [group._partial_reduce_output for group in parameter_groups(module)]
+    for each in _parameters_of(module):
+        parameters.append(each.sharded_param)
+        gradients += [each.sharded_param.grad, each.unsharded_accumulated_grad]
+        gathered = getattr(each, "_unsharded_param", None)
+        if gathered is not None:
+            parameters.append(gathered)
+            gradients.append(gathered.grad)
+    return parameters, gradients
 
 
 def gradient_divide_factor(module: FSDPModule) -> float | None:
@@ -92,11 +190,51 @@ def drop_whole_gradients(module: FSDPModule) -> None:
     Args:
         module: Of one call of fully_shard.
     """
-    for each in parameters_of(module):
+    for each in _parameters_of(module):
         each.unsharded_accumulated_grad = None
         gathered = getattr(each, "_unsharded_param", None)
         if gathered is not None:
             gathered.grad = None
+
+
+def give_up_passes(module: FSDPModule) -> None:
+    """Drops what passes since the last step have left, also one that an exception has ended.
+
+    Args:
+        module: Of one call of fully_shard. FSDP2's roots drop it for all modules inside.
+    """
+    state: Any = module._get_fsdp_state()
+    if state._is_root:
+        if hasattr(module, "reset_iter_state"):  # from torch 2.13 on
+            module.reset_iter_state()
+        else:
+            _reset(state)
+    drop_whole_gradients(module)
+
+
+def _reset(root: Any) -> None:
+    if root._device.type != "cpu":
+        root._device_handle.synchronize()  # what is under way still uses what is dropped here
+    shared, passes = root._comm_ctx, root._state_ctx
+    shared.all_gather_state = shared.reduce_scatter_state = None
+    shared.reduce_scatter_states = []  # in torch 2.12 instead of the one
+    shared.post_forward_order.clear()
+    passes.iter_forward_root = None
+    passes.post_backward_final_callback_queued = False
+    for state in passes.all_states:
+        idle = type(state._training_state).IDLE
+        state._modules_to_run_forward.clear()
+        state._training_state = idle
+        for group in _groups_in(state):
+            work = getattr(group._all_gather_result, "all_gather_work", None)
+            if work is not None:
+                work.wait()
+            for name in ("_all_gather_result", "_all_reduce_state", "_partial_reduce_output", "_post_reduce_event",
+                         "_reshard_after_forward_event"):  # fmt: skip
+                setattr(group, name, None)
+            group._post_forward_indices.clear()
+            group._training_state = idle
+            group._to_sharded()
 
 
 def watch(
@@ -151,7 +289,7 @@ def _note_gather(group: Any, gathers: Callable[[bool], None]) -> None:
 def _note_reduction(group: Any, offset: int, reduces: Callable[[int, bool], None]) -> None:
     if not group.reduce_grads:
         return
-    unused_too = getattr(group, "reduce_scatter_unused_params", False)  # torch 2.13
+    unused_too = getattr(group, "reduce_scatter_unused_params", False)  # from torch 2.13 on
     bits = 0
     for index, each in enumerate(group.fsdp_params):
         if not hasattr(each, "_unsharded_param"):

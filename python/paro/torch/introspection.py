@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from paro._library import plan
-from paro.torch.fsdp_private import parameter_groups, parameters_of, stays_gathered
+from paro.torch.fsdp_private import held_tensors, stays_gathered
 from paro.torch.masters import UnitMasters
 from paro.torch.optimizer import Optimizer, optimizer_of
 from paro.torch.partition import local_of
@@ -81,14 +81,9 @@ def memory(model: nn.Module) -> Memory:
     parameters: list[torch.Tensor] = list(model.parameters())  # gathered, where a pass has left them so
     gradients: list[torch.Tensor | None] = []
     for unit in optimizer.units:
-        for each in parameters_of(unit.module):
-            parameters.append(each.sharded_param)
-            gathered = getattr(each, "_unsharded_param", None)
-            if gathered is not None:
-                parameters.append(gathered)
-                gradients.append(gathered.grad)
-            gradients += [each.sharded_param.grad, each.unsharded_accumulated_grad]
-        gradients += [group._partial_reduce_output for group in parameter_groups(unit.module)]
+        own, summed = held_tensors(unit.module)
+        parameters += own
+        gradients += summed
     for made in optimizer.unit_masters:
         gradients += [made.reduction.sums, made.reduction.row_sum]
         gradients += [each for _, row, source in made.reduction.in_flight for each in (row, source)]

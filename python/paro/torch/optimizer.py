@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch.distributed.tensor import DTensor
 
 from paro.torch.agreement import require_same
 from paro.torch.backward import Backward, backwards_of
-from paro.torch.fsdp_private import drop_whole_gradients
+from paro.torch.fsdp_private import give_up_passes
 from paro.torch.masters import UnitMasters
 from paro.torch.units import Unit, managed_parameters, name_units, trainable, units_of
 from paro.torch.unsupported import refuse_scaler, refuse_state_dict_functions
@@ -451,11 +450,8 @@ class Optimizer(torch.optim.Optimizer):
             set_to_none: torch's argument. Memory is freed in any case.
         """
         if self.backward.begun:
-            # FSDP2 has sums of its own; its roots drop them, and other modules refuse to.
-            for unit in self.units:
-                with contextlib.suppress(RuntimeError):
-                    unit.module.reset_iter_state()
-                drop_whole_gradients(unit.module)
+            for unit in self.units:  # FSDP2 has sums of its own
+                give_up_passes(unit.module)
         self.backward.clear()
         self.inner.zero_grad(set_to_none=True)
         self._model_zero_grad(set_to_none=True)

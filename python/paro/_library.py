@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import os
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint32
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,29 @@ class StrategyRow(ctypes.Structure):
     ]
 
 
+def library_path() -> Path:
+    """The libparo that this package uses: PARO_LIBRARY, or the one that came with the package horing.
+
+    Returns:
+        A file that exists. It has not been loaded yet.
+
+    Raises:
+        ImportError: PARO_LIBRARY names no file, or the package is a source folder that has no library.
+    """
+    named = os.environ.get("PARO_LIBRARY")
+    if named:
+        if not os.path.exists(named):
+            raise ImportError(f"PARO_LIBRARY={named}: there is no such file")
+        return Path(named)
+    own = Path(horing.__file__).parent / "lib" / "libparo.so.0"
+    if own.exists():
+        return own
+    raise ImportError(
+        f"{own} is missing: this is a source folder, or a broken installation. Install the package (pip install .), or "
+        "set PARO_LIBRARY to a built libparo.so.0, and HORING_LIBRARY to the libhoring.so.0 of the same build"
+    )
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """The library, with its functions declared. It takes the libhoring that the package horing uses.
@@ -34,20 +58,20 @@ def library() -> ctypes.CDLL:
         libparo, loaded once.
 
     Raises:
-        ImportError: It is missing, or of another version.
+        ImportError: It is missing, is no libparo, or is of another version.
     """
     libhoring.library()
-    path = Path(horing.__file__).parent / "lib" / "libparo.so.0"
-    if not path.exists():
-        raise ImportError(
-            f"{path} is missing: this is a source folder, or a broken installation. Install the package (pip install .)"
-        )
-    loaded = ctypes.CDLL(str(path))
-    for name in ("paro_version", "paro_last_error_message"):
-        getattr(loaded, name).restype = c_char_p
+    path = library_path()
+    source = f"PARO_LIBRARY={path}" if os.environ.get("PARO_LIBRARY") else str(path)
+    try:
+        loaded = ctypes.CDLL(str(path))
+        for name in ("paro_version", "paro_last_error_message"):
+            getattr(loaded, name).restype = c_char_p
+    except (OSError, AttributeError) as error:
+        raise ImportError(f"{source} cannot be loaded: {error}") from error
     version = loaded.paro_version().decode()
     if not version.startswith(libhoring.INTERFACE + "."):
-        raise ImportError(f"{path} is PaRO {version}; this package needs {libhoring.INTERFACE}.x")
+        raise ImportError(f"{source} is PaRO {version}; this package needs {libhoring.INTERFACE}.x")
     loaded.paro_strategy_count.restype = c_uint32
     loaded.paro_strategy_at.argtypes = [c_uint32, POINTER(StrategyRow)]
     loaded.paro_plan.argtypes = [c_char_p, POINTER(c_char_p)]

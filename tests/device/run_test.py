@@ -197,6 +197,21 @@ class Folder(unittest.TestCase):
         self.assertEqual([path.name for path in empty.iterdir()], ["report.md"])
         self.assertIn("- all-gather: shown: every type in device memory", text)
 
+    def test_its_packages_find_its_libraries(self):
+        if re.search(r"__[at]san_init", subprocess.run(["nm", "-D", self.folder / "build/runtime/capi/libparo.so.0"],
+                                                       capture_output=True, text=True).stdout):
+            self.skipTest("a sanitizer's runtime cannot be loaded late")
+        table = json.loads((self.folder / "source/tests/device/parts.json").read_text())
+        part = next(part for part in table["parts"] if part["name"] == "paro.torch")
+        chosen = self.slot / "library.json"
+        code = "from paro import _library; print(_library.library()._name, _library.strategy_letters('zero2'))"
+        chosen.write_text(json.dumps({"parts": [{**part, "needs": [], "command": ["{python}", "-c", code],
+                                                 "figures": "libparo"}]}))
+        report = self.slot / "library.md"
+        answer = subprocess.run([self.folder / "run", "--out", report, "--parts", chosen], capture_output=True, text=True)
+        self.assertEqual(answer.returncode, 0, answer.stdout + answer.stderr)
+        self.assertIn(f"{self.folder}/build/runtime/capi/libparo.so.0 NGG", report.read_text())
+
     def test_nothing_in_it_is_of_this_machine(self):
         for path in self.folder.rglob("*"):
             self.assertFalse(path.is_symlink(), path)

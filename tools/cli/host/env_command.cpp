@@ -34,7 +34,11 @@ void print_markdown() {
       "error.\n\n"
       "The NCCL plugin's builtin network also honours a communicator's trafficClass "
       "(ncclConfig_t,\nNCCL 2.26 and later; 0 to 255): it becomes IP's TOS byte, or IPv6's traffic "
-      "class, of that\ncommunicator's connections.\n");
+      "class, of that\ncommunicator's connections.\n\n"
+      "The Python packages take their libraries from where they are installed, or from files that "
+      "two more\nvariables name, as a build folder has them: HORING_LIBRARY a libhoring.so.0, and "
+      "PARO_LIBRARY the\nlibparo.so.0 of the same build. A file that is missing or of another "
+      "version is an ImportError.\n");
   std::puts("| variable | default | takes | all ranks | meaning |\n|---|---|---|---|---|");
   const std::regex bar("\\|");
   for (const env::Variable& variable : env::all()) {

@@ -104,12 +104,13 @@ def clean_mark(build, source, directory, words, salt, includes):
 
 
 def configuration(build, source):
-    """For what the build directory has in the place of a folder's sources: that folder's, if it has one."""
+    """For what the build directory has in the place of a folder's sources: that folder's, or of the next one above."""
     if not pathlib.Path(source).is_relative_to(build):
         return []
     first = re.search(r"#include ?<(.+?)>", pathlib.Path(source).read_text())
-    own = pathlib.Path(os.path.normpath(first[1])).parent / ".clang-tidy" if first else None
-    return [f"--config-file={own}"] if own and own.exists() else []
+    above = pathlib.Path(os.path.normpath(first[1])).parents if first else []
+    own = next((folder / ".clang-tidy" for folder in above if (folder / ".clang-tidy").exists()), None)
+    return [f"--config-file={own}"] if own else []
 
 
 def look_at(build, source, commands, salt, checks, includes):
@@ -130,10 +131,11 @@ def look_at(build, source, commands, salt, checks, includes):
 
 def of_folders(commands, build, folders):
     """What is compiled of these folders, also what the build directory has in their place."""
-    def folder_of(source):
+    def path_of(source):
         base = build if pathlib.Path(source).is_relative_to(build) else pathlib.Path.cwd()
-        return pathlib.Path(os.path.relpath(source, base)).parts[0]
-    return [source for source in sorted(commands) if folder_of(source) in folders]
+        return pathlib.Path(os.path.relpath(source, base))
+    return [source for source in sorted(commands)
+            if any(path_of(source).is_relative_to(folder) for folder in folders)]
 
 
 def main():

@@ -36,11 +36,6 @@ uint64_t host_of_environment() {
   return id == nullptr ? 0 : ho::Hash().add(std::string_view(id)).value();
 }
 
-// The handle is gone also where NCCL goes on with it.
-ResultCode settled_result(ResultCode result) {
-  return result == ho::nccl::kInProgress ? ho::nccl::kSuccess : result;
-}
-
 bool devices_are_shared() {
   const char* const set = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   return set != nullptr && std::string_view(set) == "1";
@@ -221,16 +216,18 @@ void NcclRank::end(NcclCommunicator& comm) {
     if (ended.ok()) {
       ended = await(lock, comm, "ncclCommFinalize", nccl_.comm_finalize(comm.handle), deadline);
     }
-    const ho::nccl::CommHandle handle = std::exchange(comm.handle, nullptr);
+    const NcclEnd its_end{comm.name, std::exchange(comm.handle, nullptr)};
     lock.unlock();
+    bool abort = !ended.ok();
     if (ended.ok()) {
-      ended = said(comm, "ncclCommDestroy", settled_result(nccl_.comm_destroy(handle)));
+      ended = destroy(nccl_, device_, its_end, ms(timeout_ms_));
+      abort = !ended.ok() && ended.code() != ho::StatusCode::kTimeout;  // it is in NCCL still
     }
     if (!ended.ok()) {
       ho::log_warn("{}", ended.message());
     }
-    if (!ended.ok() && handle != nullptr) {
-      abort_handle(comm, handle);
+    if (abort) {
+      abort_and_log({its_end});
     }
     lock.lock();
   }
@@ -240,10 +237,11 @@ void NcclRank::end(NcclCommunicator& comm) {
   std::erase(communicators_, &comm);
 }
 
-void NcclRank::abort_handle(const NcclCommunicator& comm, ho::nccl::CommHandle handle) {
-  const ResultCode result = settled_result(nccl_.comm_abort(handle));
-  if (result != ho::nccl::kSuccess) {
-    ho::log_warn("{}", said(comm, "ncclCommAbort", result).message());
+void NcclRank::abort_and_log(const std::vector<NcclEnd>& ends) {
+  for (const ho::Status& each : abort_all(nccl_, device_, ends, ms(timeout_ms_))) {
+    if (!each.ok()) {
+      ho::log_warn("{}", each.message());
+    }
   }
 }
 
@@ -272,13 +270,11 @@ ho::Status NcclRank::fail(const ho::Status& own) {
   return cause.ok() ? own : cause;
 }
 
-// An abort waits for the device, and so for the collectives of other communicators there: each has
-// a thread of its own, so that one that waits holds up none that would end what it waits for.
 void NcclRank::end_all(const ho::Status& cause) {
   // Even where the context is lost: NCCL gives back what it can.
   const auto current = CurrentContext::enter(*device_);
   Lock lock(mutex_);
-  std::vector<std::thread> aborts;
+  std::vector<NcclEnd> aborts;
   for (NcclCommunicator* const comm : communicators_) {
     for (NcclOperation& operation : comm->operations) {
       settle(*comm, operation);
@@ -287,18 +283,13 @@ void NcclRank::end_all(const ho::Status& cause) {
       }
     }
     if (comm->handle != nullptr) {
-      aborts.emplace_back([this, comm, handle = std::exchange(comm->handle, nullptr)] {
-        const auto its_context = CurrentContext::enter(*device_);
-        abort_handle(*comm, handle);
-      });
+      aborts.push_back({comm->name, std::exchange(comm->handle, nullptr)});
     }
   }
   cause_ = cause;
   changed_.notify_all();
   lock.unlock();
-  for (std::thread& each : aborts) {
-    each.join();
-  }
+  abort_and_log(aborts);
   lock.lock();
   aborted_ = true;
   changed_.notify_all();

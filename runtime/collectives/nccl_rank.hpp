@@ -9,6 +9,8 @@
 // of which blocks: communicators are made so. To abort or destroy one waits for the device: who
 // does it takes its handle out under the lock, and calls without. What has failed is known at once
 // (cause_), and has ended once all aborts are over (aborted_): its buffers are NCCL's until then.
+// An abort that has not returned after the timeout counts as over too, and the log says so: nobody
+// waits for ever, the destructor neither.
 #pragma once
 
 #include <horing.h>
@@ -26,6 +28,7 @@
 
 #include "base/dtype.hpp"
 #include "base/status.hpp"
+#include "collectives/nccl_ends.hpp"
 #include "device/device.hpp"
 #include "nccl/nccl.hpp"
 #include "os/clock.hpp"
@@ -104,7 +107,7 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   // Waits for what is under way on all ranks, and gives it back. Afterwards it is not watched.
   void end(NcclCommunicator& comm);
   // Without the lock.
-  void abort_handle(const NcclCommunicator& comm, ho::nccl::CommHandle handle);
+  void abort_and_log(const std::vector<NcclEnd>& ends);
   // This rank's error, to all ranks. The job's first cause, which may be another one.
   [[nodiscard]] ho::Status fail(const ho::Status& own);
   void end_all(const ho::Status& cause);
@@ -131,7 +134,7 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   bool failing_ = false;
   std::optional<ho::Status> found_;  // what a look at an operation has found, for the watcher
   std::optional<ho::Status> cause_;
-  bool aborted_ = false;  // after the cause
+  bool aborted_ = false;  // after the cause: all aborts are over, or given up
   bool stopping_ = false;
   std::thread watcher_;
 };

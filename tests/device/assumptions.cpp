@@ -246,7 +246,7 @@ Status held_streams_hold_no_other(const Bench& bench) {
   HORING_TRY(held.hold(*bench.device, things.first.handle()));
   held.wait_until_held();
   HORING_TRY(things.down(things.second));
-  const Status status = finish(bench, things.second.handle());
+  Status status = finish(bench, things.second.handle());
   held.release();
   HORING_TRY(finish(bench, things.first.handle()));
   return status;
@@ -288,7 +288,7 @@ Status default_stream_waits_for_blocking_ones(const Bench& bench) {
   Held held;
   HORING_TRY(held.hold(*bench.device, blocking));
   HORING_TRY(things.event.record(nullptr));
-  const Status pending =
+  Status pending =
       expect_pending(things.event, "the default stream does not wait for a blocking stream");
   held.release();
   HORING_TRY(wait_for(things.event));
@@ -390,7 +390,7 @@ Status captures_hold_the_default_stream(const Bench& bench) {
   StreamHandle blocking = nullptr;
   HORING_TRY(
       bench.device->check("cuStreamCreateWithPriority", driver.stream_create(&blocking, 0, 0)));
-  const Status status = during_capture(bench, blocking, [&] {
+  Status status = during_capture(bench, blocking, [&] {
     const Status refused = device::check_stream(*bench.device, nullptr);
     return expect(refused.code() == StatusCode::kUnsupported,
                   "the default stream is not refused: " + refused.to_string());

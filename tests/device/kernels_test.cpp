@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cuda_kernels_on_host.hpp"
+#include "device/address.hpp"
 #include "device/kernels/image.hpp"
 
 namespace {
@@ -137,7 +138,7 @@ constexpr uint64_t kElements = 200'003;
 
 template <typename T = void>
 T* slot(size_t index, size_t shift = 0) {
-  return reinterpret_cast<T*>(memories.device + index * kSlotBytes + shift);
+  return static_cast<T*>(pointer_to(memories.device + index * kSlotBytes + shift));
 }
 
 // Half random, half every 16-bit pattern in turn.
@@ -337,7 +338,9 @@ double rate(double bytes, const std::function<bool()>& start) {
 }
 
 void measure(const Kernels& kernels, DeviceAddress memory, size_t array_bytes) {
-  const auto at = [&](size_t i) { return reinterpret_cast<float*>(memory + i * array_bytes); };
+  const auto at = [&](size_t i) {
+    return static_cast<float*>(pointer_to(memory + i * array_bytes));
+  };
   const uint64_t elements = array_bytes / sizeof(float) - 16384;
   const auto each = static_cast<double>(elements);
   const double copy = rate(2 * 4 * each, [&] {

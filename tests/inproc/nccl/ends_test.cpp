@@ -2,8 +2,11 @@
 // work, and for anybody's. Nobody else waits with it, and nobody waits for what would end only
 // later.
 #include <array>
+#include <mutex>
+#include <thread>
 
 #include "catch.hpp"
+#include "caught_stderr.hpp"
 #include "has.hpp"
 #include "one_cause.hpp"
 
@@ -42,7 +45,68 @@ class OthersWork {
   cuda_double::JointWork work_{2, [](const cuda_double::Translate&) {}};
 };
 
+// Two ranks for which no end returns; what their processes have said when all of theirs is gone but
+// the threads that are in NCCL.
+std::string said_where_ends_never_return(const std::function<void(const OnNccl&)>& body) {
+  reset_doubles(cuda_double::Mode::kEager, {.ends_return = false});
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const device::Device>> devices;
+  CaughtStderr caught;
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job, 2000);
+    body(on);
+    const std::lock_guard lock(mutex);
+    devices.push_back(on.device().shared_from_this());
+  });
+  std::string text = caught.end();
+  nccl_double::let_ends_return();
+  while (!devices.empty()) {
+    while (devices.back().use_count() > 1) {  // a thread has it
+      std::this_thread::yield();
+    }
+    devices.pop_back();
+  }
+  CHECK(left_on_doubles() == "");
+  return text;
+}
+
+size_t times_in(const std::string& text, std::string_view words) {
+  size_t times = 0;
+  for (size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) {
+    ++times;
+  }
+  return times;
+}
+
 }  // namespace
+
+TEST_CASE("aborts that never return hold up nobody beyond the deadline, and the log says so once") {
+  const std::string said = said_where_ends_never_return([](const OnNccl& on) {
+    const auto over = on.over(on.world(), "sums");
+    const DeviceFloats all(on, kFloats);
+    nccl_double::hold(0);
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    paro::Pending pending;
+    must_be_ok(over->begin_all_reduce(on.options(), kType, all.data(), kFloats, pending));
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    if (ho_comm_rank(on.world()) == 1) {
+      static_cast<void>(ho_comm_abort(on.parent(), "enough"));
+    }
+    must_fail(over->join(pending, 0), failure_of(*over));
+    on.finish();
+  });
+  INFO(said);
+  CHECK(times_in(said, "sums: ncclCommAbort has not returned after 2000 ms") == 2);  // ranks
+}
+
+TEST_CASE("a communicator whose destruction never returns is left behind at the deadline") {
+  const std::string said = said_where_ends_never_return([](const OnNccl& on) {
+    const auto over = on.over(on.world(), "sums");
+    must(ho_barrier(on.world(), nullptr, nullptr));  // all have made theirs
+  });
+  INFO(said);
+  CHECK(times_in(said, "sums: ncclCommDestroy has not returned after 2000 ms") == 2);  // ranks
+}
 
 TEST_CASE("a failure ends the collectives of all communicators that are under way") {
   reset_with_ends_that_wait();

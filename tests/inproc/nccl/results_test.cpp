@@ -80,7 +80,7 @@ void compare(const OnNccl& on, ho_comm* set, paro::Collectives& over, What what,
 
 }  // namespace
 
-TEST_CASE("NCCL's collectives give what libhoring's give at each scope in every mode") {
+TEST_CASE("NCCL's collectives give what libhoring's give at each scope in every mode", "[sizes]") {
   using cuda_double::Mode;
   for (const Mode mode : {Mode::kEager, Mode::kRandom, Mode::kLazy}) {
     for (const int polls : {0, 3}) {
@@ -207,6 +207,37 @@ TEST_CASE("a collective's time ends when it is over, not when it is joined") {
       throw std::runtime_error(std::to_string(pending.report.total_ns) + " ns of at most " +
                                std::to_string(longest));
     }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("communicators end, and collectives are over, while the watcher looks") {
+  // Several looks, which nothing orders with what came before: for ThreadSanitizer.
+  const auto let_watcher_look = [] {
+    const auto until = Clock::now() + std::chrono::milliseconds(20);
+    while (Clock::now() < until) {
+      std::this_thread::yield();
+    }
+  };
+  reset_doubles();
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job);
+    const auto gathers = on.over(on.world(), "gathers");
+    auto sums = on.over(on.world(), "sums");
+    const DeviceFloats values(on, 64, 0.0F);
+    nccl_double::hold(0);
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    paro::Pending pending;
+    must_be_ok(
+        gathers->begin_all_reduce(on.options(), DType::kFloat32, values.data(), 64, pending));
+    sums.reset();
+    let_watcher_look();
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    nccl_double::let_go(0);
+    while (!gathers->over(pending)) {
+    }
+    let_watcher_look();
+    must_join(*gathers, pending);
   });
   CHECK(left_on_doubles() == "");
 }

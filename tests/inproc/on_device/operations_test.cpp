@@ -14,7 +14,7 @@ constexpr cuda_double::Mode kModes[] = {
 
 }  // namespace
 
-TEST_CASE("operations on a device give the host's results bit for bit") {
+TEST_CASE("operations on a device give the host's results bit for bit", "[sizes]") {
   for (const cuda_double::Mode mode : kModes) {
     StatesOnDouble on({.mode = mode, .seed = 5});
     for (const device_suite::StateCase& one : device_suite::state_cases()) {
@@ -143,6 +143,16 @@ TEST_CASE("the first operation that fails is named, and none runs after it") {
   }
 }
 
+TEST_CASE("operations that are destroyed have waited for what they were given") {
+  StatesOnDouble on({.mode = cuda_double::Mode::kLazy});
+  auto* const at = static_cast<GradientSums*>(on.memory->allocate(2 * sizeof(GradientSums)));
+  auto operations = test::must_have(DeviceOperations::create(on.device, on.stream.handle()));
+  operations->norm(DType::kFloat32, at + 1, 1, 1, 0, at);  // by way of their own memory
+  operations.reset();
+  on.memory->release(at, 2 * sizeof(GradientSums));
+  CHECK(nothing_violated());
+}
+
 TEST_CASE("a wait that is aborted, or too long, ends with an error") {
   StatesOnDouble on;
   auto* const at = on.memory->allocate(64);
@@ -160,9 +170,10 @@ TEST_CASE("a wait that is aborted, or too long, ends with an error") {
   }
   impatient->zero(at, 64);
   CHECK(impatient->finish().code() == StatusCode::kTimeout);
-  aborted->abort();
   aborted->zero(at, 64);
-  CHECK(aborted->finish().code() == StatusCode::kAborted);
+  std::future<Status> wait = std::async(std::launch::async, [&] { return aborted->finish(); });
+  aborted->abort();
+  CHECK(wait.get().code() == StatusCode::kAborted);
   gate.set_value();
   on.memory->release(at, 64);
   CHECK(nothing_violated());

@@ -129,14 +129,22 @@ void end(Call& call, CommHandle handle, const char* by) {
 // Longer than any test holds collectives: whoever waits so long does so for ever.
 constexpr std::chrono::seconds kForEver{20};
 
-// Holds no lock. Device -1: does not wait.
-void wait_for_device(const char* call, int device) {
+bool ends_return() {
+  const std::lock_guard lock(state().mutex);
+  return state().config.ends_return;
+}
+
+// Holds no lock. Device -1: does not wait for it.
+void wait_for_end(const char* call, int device) {
   const auto give_up_at = Clock::now() + kForEver;
-  while (device >= 0 && cuda_double::joint_work(device) > 0) {
+  const auto waits = [device] { return device >= 0 && cuda_double::joint_work(device) > 0; };
+  while (waits() || !ends_return()) {
     if (Clock::now() > give_up_at) {
       const std::lock_guard lock(state().mutex);
-      state().violations.push_back(std::string(call) + " waits for collectives of device " +
-                                   std::to_string(device) + " that nobody ends");
+      state().violations.push_back(std::string(call) +
+                                   (waits() ? " waits for collectives of device " +
+                                                  std::to_string(device) + " that nobody ends"
+                                            : " is waited for, and does not return"));
       return;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -164,7 +172,7 @@ ResultCode abort_without_wait(CommHandle handle, int& waits_for) {
 ResultCode comm_abort(CommHandle handle) {
   int waits_for = -1;
   const ResultCode result = abort_without_wait(handle, waits_for);
-  wait_for_device("ncclCommAbort", waits_for);
+  wait_for_end("ncclCommAbort", waits_for);
   return result;
 }
 
@@ -199,7 +207,7 @@ ResultCode destroy_without_wait(CommHandle handle, int& waits_for) {
 ResultCode comm_destroy(CommHandle handle) {
   int waits_for = -1;
   const ResultCode result = destroy_without_wait(handle, waits_for);
-  wait_for_device("ncclCommDestroy", waits_for);
+  wait_for_end("ncclCommDestroy", waits_for);
   return result;
 }
 

@@ -152,4 +152,9 @@ void let_go(int device) {
   cuda_double::hold_joint_work(device, false);
 }
 
+void let_ends_return() {
+  const std::lock_guard lock(state().mutex);
+  state().config.ends_return = true;
+}
+
 }  // namespace ho::nccl_double

@@ -30,6 +30,8 @@ struct Config {
   // To abort or to destroy a communicator frees memory, which waits for every collective on the
   // device, those of other communicators too.
   bool ends_wait_for_device = false;
+  // Else aborts and destroys return only once let_ends_return() is called.
+  bool ends_return = true;
 };
 
 // Always the same table. Before the first reset() it works as a default Config says.
@@ -54,5 +56,6 @@ void use_version(int version);
 // The device's collectives do not begin before they are let go.
 void hold(int device);
 void let_go(int device);
+void let_ends_return();
 
 }  // namespace ho::nccl_double

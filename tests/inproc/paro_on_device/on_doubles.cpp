@@ -26,7 +26,8 @@ std::vector<float> initial(uint64_t count, uint32_t unit) {
 }
 
 // As a framework: gradients of what this rank sees of the parameters and of its own data.
-void compute(const StepRunner& runner, const Job& job, uint32_t unit, uint32_t step, void* view_at) {
+void compute(
+    const StepRunner& runner, const Job& job, uint32_t unit, uint32_t step, void* view_at) {
   const auto& view = *static_cast<const UnitView*>(view_at);
   const RunnerConfig& config = runner.config();
   const Operations& operations = runner.shards().ledger.operations();
@@ -57,7 +58,8 @@ void compute(const StepRunner& runner, const Job& job, uint32_t unit, uint32_t s
 RankDevice::RankDevice(ho_comm* comm)
     : device_(must_have(
           ho::device::Device::open(*must_have(ho::device::driver()), ho_comm_rank(comm)))),
-      stream_(std::make_unique<ho::device::Stream>(must_have(ho::device::Stream::create(*device_)))),
+      stream_(
+          std::make_unique<ho::device::Stream>(must_have(ho::device::Stream::create(*device_)))),
       memory_(must_have(DeviceStateMemory::create(
           device_, stream_->handle(), {.slots = 3, .slot_bytes = 4096}))) {}
 
@@ -84,9 +86,7 @@ Job job_of(const Strategy& strategy, const std::string& nodes) {
   return job;
 }
 
-std::unique_ptr<StepRunner> make_runner(ho_comm* comm,
-                                        const RunnerConfig& config,
-                                        Memory& memory) {
+std::unique_ptr<StepRunner> make_runner(ho_comm* comm, const RunnerConfig& config, Memory& memory) {
   return must_have(StepRunner::create(comm, must_have(nodes_of(comm)), config, memory));
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "on_nccl.hpp"
 #include "on_device/device_state_memory.hpp"
+#include "on_nccl.hpp"
 #include "run/step_runner.hpp"
 
 namespace paro::test {

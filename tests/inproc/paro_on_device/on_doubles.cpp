@@ -3,6 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "checkpoint/load.hpp"
+#include "checkpoint/reader.hpp"
+#include "checkpoint/saver.hpp"
 #include "job.hpp"
 #include "must_have.hpp"
 
@@ -27,8 +30,7 @@ std::vector<float> initial(uint64_t count, uint32_t unit) {
 
 // As a framework: gradients of what this rank sees of the parameters and of its own data.
 void compute(
-    const StepRunner& runner, const Job& job, uint32_t unit, uint32_t step, void* view_at) {
-  const auto& view = *static_cast<const UnitView*>(view_at);
+    const StepRunner& runner, const Job& job, uint32_t unit, uint32_t step, const UnitView& view) {
   const RunnerConfig& config = runner.config();
   const Operations& operations = runner.shards().ledger.operations();
   const UnitShape& shape = config.units[home_of(config.units, unit)];
@@ -51,6 +53,19 @@ void compute(
     gradients[5] = std::numeric_limits<float>::infinity();
   }
   operations.store(config.gradient_dtype, gradients, view.gradients);
+}
+
+template <typename Backward>
+void run_micro_batch(StepRunner& runner, const Backward& backward) {
+  const auto units = static_cast<uint32_t>(runner.config().units.size());
+  for (uint32_t unit = 0; unit < units; ++unit) {
+    static_cast<void>(must_have(runner.before_forward(unit)));
+    must_be_ok(runner.after_forward(unit));
+  }
+  for (uint32_t unit = units; unit-- > 0;) {
+    backward(unit, must_have(runner.before_backward(unit)));
+    must_be_ok(runner.after_backward(unit));
+  }
 }
 
 }  // namespace
@@ -98,20 +113,35 @@ void load_initial(StepRunner& runner) {
   }
 }
 
-StepReport train_step(StepRunner& runner, const Job& job, uint32_t step) {
-  const auto units = static_cast<uint32_t>(runner.config().units.size());
-  for (uint32_t micro_batch = 0; micro_batch < runner.config().micro_batches; ++micro_batch) {
-    for (uint32_t unit = 0; unit < units; ++unit) {
-      static_cast<void>(must_have(runner.before_forward(unit)));
-      must_be_ok(runner.after_forward(unit));
-    }
-    for (uint32_t unit = units; unit-- > 0;) {
-      UnitView view = must_have(runner.before_backward(unit));
-      compute(runner, job, unit, step, &view);
-      must_be_ok(runner.after_backward(unit));
-    }
+void run_hooks(StepRunner& runner) {
+  for (uint32_t micro_batch = 0; micro_batch < runner.plan().shape.micro_batches; ++micro_batch) {
+    run_micro_batch(runner, [](uint32_t /*unit*/, const UnitView& /*view*/) {});
   }
+}
+
+void run_micro_batches(StepRunner& runner, const Job& job, uint32_t step, uint32_t count) {
+  for (uint32_t micro_batch = 0; micro_batch < count; ++micro_batch) {
+    run_micro_batch(runner, [&](uint32_t unit, const UnitView& view) {
+      compute(runner, job, unit, step, view);
+    });
+  }
+}
+
+StepReport train_step(StepRunner& runner, const Job& job, uint32_t step) {
+  run_micro_batches(runner, job, step, runner.plan().shape.micro_batches);
   return must_have(runner.step());
+}
+
+void save(StepRunner& runner, const std::string& folder) {
+  checkpoint::Saver saver(must_have(runner.between_steps().new_communicator("save")));
+  must_be_ok(saver.start(checkpoint::request_of(runner, folder, checkpoint::SaveFrom::kRunner),
+                         {60000, false}));
+}
+
+void restore(StepRunner& runner, const std::string& folder) {
+  const auto reader =
+      must_have(checkpoint::Reader::open(must_have(checkpoint::find_checkpoint(folder))));
+  must_be_ok(runner.between_steps().restore(checkpoint::load(reader, runner, {})));
 }
 
 std::vector<std::vector<float>> masters_of(StepRunner& runner) {

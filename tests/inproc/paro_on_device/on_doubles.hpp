@@ -49,6 +49,12 @@ using AfterSteps = std::function<void(StepRunner&, ho_comm*)>;
                             const Job& job,
                             const RankDevice* device,
                             const AfterSteps& last = {});
+// The hooks of so many micro-batches, with what a framework computes between them.
+void run_micro_batches(StepRunner& runner, const Job& job, uint32_t step, uint32_t count);
+// Those of a whole step; nothing is computed.
+void run_hooks(StepRunner& runner);
+void save(StepRunner& runner, const std::string& folder);
+void restore(StepRunner& runner, const std::string& folder);
 // One step of it, on a runner that was loaded.
 [[nodiscard]] StepReport train_step(StepRunner& runner, const Job& job, uint32_t step);
 void load_initial(StepRunner& runner);

@@ -7,7 +7,7 @@
 #include "base/env.hpp"
 #include "capi/arguments.hpp"
 #include "layout/grouping.hpp"
-#include "on_device/device_place.hpp"
+#include "on_device/device_states.hpp"
 #include "step/prefetch.hpp"
 
 namespace paro::capi {
@@ -303,12 +303,12 @@ ho::Result<steering::Settings> steering_of(const paro_runner_options& options) {
 ho::Result<std::unique_ptr<Memory>> memory_of(const ho_comm* comm,
                                               const paro_runner_options& options,
                                               RunnerConfig& config) {
-  HORING_ASSIGN(const int place,
+  HORING_ASSIGN(const int kind,
                 enumerator<int>(options.place, PARO_PLACE_DEVICE, "place", "paro_place"));
   HORING_ASSIGN(const int collectives,
                 enumerator<int>(
                     options.collectives, PARO_COLLECTIVES_NCCL, "collectives", "paro_collectives"));
-  if (place == PARO_PLACE_HOST) {
+  if (kind == PARO_PLACE_HOST) {
     if (collectives != PARO_COLLECTIVES_HORING || options.stream != nullptr) {
       return ho::invalid(
           std::string(collectives != PARO_COLLECTIVES_HORING
@@ -323,7 +323,7 @@ ho::Result<std::unique_ptr<Memory>> memory_of(const ho_comm* comm,
         "paro_runner_options.place is PARO_PLACE_DEVICE, and states on a device are moved by NCCL: "
         "set collectives to PARO_COLLECTIVES_NCCL");
   }
-  HORING_ASSIGN(DevicePlace on_device, device_place(comm, options.stream));
+  HORING_ASSIGN(DeviceStates on_device, states_on_device(comm, options.stream));
   config.on_device = std::move(on_device.use);
   return std::unique_ptr<Memory>(std::move(on_device.memory));
 }

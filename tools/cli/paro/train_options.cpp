@@ -18,7 +18,7 @@ struct TrainTexts {
   std::string forward_ms = "0";
   std::string budget;
   std::string bucket;
-  std::string place = "host";
+  std::string memory = "host";
   std::string collectives;
 };
 
@@ -32,7 +32,7 @@ void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
   app.add_option("--dtype", texts.dtype, "of parameters and gradients [float32]")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option("--place",
-                 texts.place,
+                 texts.memory,
                  "where states live: host, or device, each rank's GPU (the model computes on the "
                  "host, with copies) [host]")
       ->check(CLI::IsMember({"host", "device"}));
@@ -97,10 +97,10 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
   if (texts.dtype != "float32") {
     options.dtype = texts.dtype == "float16" ? ho::DType::kFloat16 : ho::DType::kBfloat16;
   }
-  options.on_device = texts.place == "device";
+  options.on_device = texts.memory == "device";
   const std::string taken = options.on_device ? "nccl" : "horing";
   if (!texts.collectives.empty() && texts.collectives != taken) {
-    return ho::invalid("--place " + texts.place + " takes --collectives " + taken);
+    return ho::invalid("--place " + texts.memory + " takes --collectives " + taken);
   }
   HORING_ASSIGN(options.forward_ms,
                 ho::parse_number_up_to("--forward-ms", texts.forward_ms, kMaxForwardMs));

@@ -10,7 +10,7 @@
 #include "cli/paro/job/must.hpp"
 #include "cli/paro/job/step_account.hpp"
 #include "observe/step_log.hpp"
-#include "on_device/device_place.hpp"
+#include "on_device/device_states.hpp"
 #include "run/agreement.hpp"
 #include "steering/steering.hpp"
 
@@ -71,10 +71,10 @@ std::unique_ptr<Memory> memory_for(horing::Communicator& job, RunnerConfig& conf
   if (job.device() == HO_DEVICE_NONE) {
     return std::make_unique<HostMemory>();
   }
-  auto place = device_place(job.get(), nullptr);
-  must(all_ok(job.get(), place.status()));
-  config.on_device = place->use;
-  return std::move(place->memory);
+  auto states = states_on_device(job.get(), nullptr);
+  must(all_ok(job.get(), states.status()));
+  config.on_device = states->use;
+  return std::move(states->memory);
 }
 
 // The steps of a job's runner.

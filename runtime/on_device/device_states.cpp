@@ -1,11 +1,11 @@
-#include "on_device/device_place.hpp"
+#include "on_device/device_states.hpp"
 
 #include <utility>
 
 namespace paro {
 
-ho::Result<DevicePlace> device_place(const ho_comm* comm, void* stream) {
-  auto found = [&]() -> ho::Result<DevicePlace> {
+ho::Result<DeviceStates> states_on_device(const ho_comm* comm, void* stream) {
+  auto found = [&]() -> ho::Result<DeviceStates> {
     HORING_ASSIGN(const ho::device::Driver* const driver, ho::device::driver());
     HORING_ASSIGN(const ho::nccl::Nccl* const nccl, ho::nccl::installed());
     const int32_t ordinal = ho_comm_device(comm);
@@ -17,7 +17,7 @@ ho::Result<DevicePlace> device_place(const ho_comm* comm, void* stream) {
     HORING_ASSIGN(const auto device, ho::device::Device::open(*driver, ordinal));
     HORING_ASSIGN(auto memory,
                   DeviceStateMemory::create(device, static_cast<ho::device::StreamHandle>(stream)));
-    return DevicePlace{std::move(memory), {device, nccl, stream}};
+    return DeviceStates{std::move(memory), {device, nccl, stream}};
   }();
   if (!found.ok()) {
     return found.status().with_context("states on a device");

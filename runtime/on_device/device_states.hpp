@@ -1,5 +1,4 @@
-// A rank's GPU as the place of a runner's states: the installed driver and NCCL, the device, memory
-// on it.
+// A runner's states on this rank's GPU: by the installed driver and NCCL, in memory of the device.
 #pragma once
 
 #include <memory>
@@ -9,7 +8,7 @@
 
 namespace paro {
 
-struct DevicePlace {
+struct DeviceStates {
   std::unique_ptr<DeviceStateMemory> memory;
   OnDevice use;
 };
@@ -17,6 +16,6 @@ struct DevicePlace {
 // Of the communicator's device. `stream`: the framework's, which outlives both; nullptr: the
 // default stream. Errors are of this rank: no driver or NCCL, or too old, named with what to do; a
 // communicator without a device; a stream of another device, or captured.
-[[nodiscard]] ho::Result<DevicePlace> device_place(const ho_comm* comm, void* stream);
+[[nodiscard]] ho::Result<DeviceStates> states_on_device(const ho_comm* comm, void* stream);
 
 }  // namespace paro

@@ -37,7 +37,7 @@ void check_jobs(const std::vector<Job>& jobs, Mode mode) {
     const RankDevice device(comm);
     for (const Job& job : jobs) {
       const Trained host = train(comm, job, nullptr);
-      must_equal(train(comm, job, &device), host, letters(job.config.strategy));
+      must_equal(train(comm, job, device.states()), host, letters(job.config.strategy));
     }
   });
   CHECK(left_on_doubles() == "");
@@ -150,11 +150,13 @@ TEST_CASE("a checkpoint of states on devices is read by a job on the host, and t
     std::vector<std::vector<float>> saved;
     ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
       const RankDevice device(comm);
-      const Trained mine = train(
-          comm, job, from_device ? &device : nullptr, [&](StepRunner& runner, ho_comm* /*comm*/) {
-            save(runner, folder.root());
-            static_cast<void>(train_step(runner, job, job.steps));
-          });
+      const Trained mine = train(comm,
+                                 job,
+                                 from_device ? device.states() : nullptr,
+                                 [&](StepRunner& runner, ho_comm* /*comm*/) {
+                                   save(runner, folder.root());
+                                   static_cast<void>(train_step(runner, job, job.steps));
+                                 });
       if (ho_comm_rank(comm) == 0) {
         saved = mine.masters;
       }

@@ -34,8 +34,9 @@
  * fork: a runner belongs to the process that made it, as a communicator does (horing.h). In a
  * forked child every call with it fails with HO_INVALID_ARGUMENT, and destroy does nothing.
  *
- * Memory: host memory. The library copies the option structs, arrays and texts that it gets. Where
- * it keeps a pointer (an optimizer's `user`), the field's comment states it.
+ * Memory: host memory, except where paro_runner_options.place puts the states, and what a
+ * paro_unit_view points to, on a device. The library copies the option structs, arrays and texts
+ * that it gets. Where it keeps a pointer (an optimizer's `user`), the field's comment states it.
  *
  * Structs with `size`: set it to sizeof the struct (PARO_*_INIT does). Fields that an older caller
  * does not know take their defaults, or are not written. Structs without `size` never change. A
@@ -176,6 +177,28 @@ typedef struct paro_loss_scale {
 #define PARO_LOSS_SCALE_INIT \
   { PARO_SCALING_NONE, 65536.0, 2.0, 0.5, 2000, 1.0, 16777216.0 }
 
+/* Where states live. */
+typedef enum paro_place {
+  PARO_PLACE_HOST = 0,
+  /* The memory of the communicator's device (ho_comm_options.device), all states of it. Needs
+   * PARO_COLLECTIVES_NCCL, and AdamW or SGD. The hooks do not wait for the device: the framework
+   * gives its work to paro_runner_options.stream between a before_ hook and its after_ hook, and
+   * what the library gives that stream in the hooks comes in that order before and after it.
+   * step waits for the device until the gradients' norm is known; load, read_masters, save and the
+   * like wait, too, and take host memory. Each unit's arrays are padded to equal parts of all
+   * ranks, and a save copies this rank's share of the states to host memory. */
+  PARO_PLACE_DEVICE = 1
+} paro_place;
+
+/* What moves states between ranks. */
+typedef enum paro_collectives {
+  PARO_COLLECTIVES_HORING = 0,
+  /* NCCL, 2.20 or newer, opened at run time: PARO_NCCL_LIBRARY, or libnccl.so.2. Needs
+   * PARO_PLACE_DEVICE, groups of equal size, and equal GPUs, one for each rank. 16-bit gradients
+   * are summed in 16 bits. `algorithm` is ignored, and bytes sent are not counted. */
+  PARO_COLLECTIVES_NCCL = 1
+} paro_collectives;
+
 /* The same on all ranks, except budget_bytes and the fields whose comments allow a difference. If
  * ranks differ in any other field, create fails on all of them and names it. */
 typedef struct paro_runner_options {
@@ -253,17 +276,26 @@ typedef struct paro_runner_options {
    * none. */
   const paro_parameter_group* parameter_groups;
   uint64_t parameter_group_count;
+  paro_place place;
+  paro_collectives collectives;
+  /* With PARO_PLACE_DEVICE: the CUDA stream (cudaStream_t, CUstream) that the framework computes
+   * on, of the communicator's device; it outlives the runner. All that is done with states is done
+   * on it. It must not be captured into a graph. NULL: the default stream. May differ between
+   * ranks. */
+  void* stream;
 } paro_runner_options;
 #define PARO_RUNNER_OPTIONS_INIT                                                                \
   {                                                                                             \
     sizeof(paro_runner_options), NULL, PARO_AS_PARAMETERS, 1, 1, 0, 16, HO_FLOAT32, HO_FLOAT32, \
         PARO_OPTIMIZER_ADAMW, HO_ALGORITHM_HO_RING, PARO_ADAMW_INIT, PARO_SGD_INIT,             \
         {NULL, NULL, 0.0, NULL, 0}, PARO_LOSS_SCALE_INIT, 0.0, 0, 0, 0, 0, NULL,                \
-        PARO_DEFAULT_BUCKET_BYTES, NULL, NULL, NULL, 0, 100, 0, 0, NULL, 0                      \
+        PARO_DEFAULT_BUCKET_BYTES, NULL, NULL, NULL, 0, 100, 0, 0, NULL, 0, PARO_PLACE_HOST,    \
+        PARO_COLLECTIVES_HORING, NULL                                                           \
   }
 
 /* A unit's whole parameters during its computation, in parameter_dtype. Valid from the before_ hook
- * that wrote it to the after_ hook. NULL for an array without elements. */
+ * that wrote it to the after_ hook. NULL for an array without elements. With PARO_PLACE_DEVICE they
+ * are addresses of the device, for work on paro_runner_options.stream. */
 typedef struct paro_unit_view {
   size_t size;
   const void* trained; /* read only, as frozen */

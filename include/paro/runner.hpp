@@ -127,6 +127,9 @@ struct RunnerOptions {
   uint32_t auto_interval = 100;
   bool unchecked_loads = false;
   std::vector<paro_parameter_group> parameter_groups{};
+  paro_place place = PARO_PLACE_HOST;
+  paro_collectives collectives = PARO_COLLECTIVES_HORING;
+  void* stream = nullptr;
 };
 
 // A checkpoint on the disk, or the newest of a folder. Move-only, as Runner.
@@ -419,6 +422,9 @@ class Runner {
     raw.unchecked_loads = options.unchecked_loads ? 1 : 0;
     raw.parameter_groups = options.parameter_groups.data();
     raw.parameter_group_count = options.parameter_groups.size();
+    raw.place = options.place;
+    raw.collectives = options.collectives;
+    raw.stream = options.stream;
     return raw;
   }
 

@@ -20,7 +20,7 @@
 // `process` made the handle; a forked child of it may not use it.
 struct paro_runner {
   pid_t process = 0;
-  std::unique_ptr<paro::HostMemory> memory;  // outlives the runner
+  std::unique_ptr<paro::Memory> memory;  // outlives the runner
   // Null after a change of strategy that could not even be undone; `lost` has the reason.
   std::unique_ptr<paro::StepRunner> runner;
   ho::Status lost;

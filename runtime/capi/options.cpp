@@ -7,6 +7,7 @@
 #include "base/env.hpp"
 #include "capi/arguments.hpp"
 #include "layout/grouping.hpp"
+#include "on_device/device_states.hpp"
 #include "step/prefetch.hpp"
 
 namespace paro::capi {
@@ -298,6 +299,35 @@ ho::Result<steering::Settings> steering_of(const paro_runner_options& options) {
                             options.auto_interval};
 }
 
+// Where states live, which `config` is told.
+ho::Result<std::unique_ptr<Memory>> memory_of(const ho_comm* comm,
+                                              const paro_runner_options& options,
+                                              RunnerConfig& config) {
+  HORING_ASSIGN(const int kind,
+                enumerator<int>(options.place, PARO_PLACE_DEVICE, "place", "paro_place"));
+  HORING_ASSIGN(const int collectives,
+                enumerator<int>(
+                    options.collectives, PARO_COLLECTIVES_NCCL, "collectives", "paro_collectives"));
+  if (kind == PARO_PLACE_HOST) {
+    if (collectives != PARO_COLLECTIVES_HORING || options.stream != nullptr) {
+      return ho::invalid(
+          std::string(collectives != PARO_COLLECTIVES_HORING
+                          ? "paro_runner_options.collectives is PARO_COLLECTIVES_NCCL"
+                          : "paro_runner_options.stream is set") +
+          " with states on the host: set place to PARO_PLACE_DEVICE, or leave it out");
+    }
+    return std::unique_ptr<Memory>(std::make_unique<HostMemory>());
+  }
+  if (collectives != PARO_COLLECTIVES_NCCL) {
+    return ho::invalid(
+        "paro_runner_options.place is PARO_PLACE_DEVICE, and states on a device are moved by NCCL: "
+        "set collectives to PARO_COLLECTIVES_NCCL");
+  }
+  HORING_ASSIGN(DeviceStates on_device, states_on_device(comm, options.stream));
+  config.on_device = std::move(on_device.use);
+  return std::unique_ptr<Memory>(std::move(on_device.memory));
+}
+
 }  // namespace
 
 ho::Result<Strategy> strategy_of(const char* text) {
@@ -320,7 +350,9 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
   HORING_ASSIGN(ho::GroupMap groups, groups_of(comm, input));
   HORING_ASSIGN(observe::StepLog log, log_of(comm, input));
   HORING_ASSIGN(steering::Settings steering, steering_of(input));
+  HORING_ASSIGN(std::unique_ptr<Memory> memory, memory_of(comm, input, config));
   return Prepared{std::move(config),
+                  std::move(memory),
                   std::move(groups),
                   number_of(input.frozen) == PARO_AS_PARAMETERS,
                   std::move(log),

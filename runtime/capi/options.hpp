@@ -4,6 +4,7 @@
 #include <paro.h>
 
 #include <cstddef>
+#include <memory>
 
 #include "observe/step_log.hpp"
 #include "run/step_runner.hpp"
@@ -13,6 +14,7 @@ namespace paro::capi {
 
 struct Prepared {
   RunnerConfig config;
+  std::unique_ptr<Memory> memory;  // of states
   ho::GroupMap groups;
   bool frozen_as_parameters = true;
   observe::StepLog log;

@@ -157,7 +157,7 @@ ho_status paro_runner_create(ho_comm* comm,
     }
     auto made = std::make_unique<paro_runner>();
     made->process = ::getpid();
-    made->memory = std::make_unique<HostMemory>();
+    made->memory = std::move(prepared->memory);
     made->frozen_as_parameters = prepared->frozen_as_parameters;
     made->steering.emplace(std::move(prepared->steering), prepared->frozen_as_parameters);
     if (prepared->log.writes()) {

@@ -153,14 +153,15 @@ Manifest manifest_of(const RunnerConfig& config) {
 }
 
 ho::Result<SaveRequest> request_of(const StepRunner& runner, Path folder, SaveFrom source) {
+  // A file is written from the host's memory.
+  const bool copies = source == SaveFrom::kCopy || runner.config().on_device.has_value();
   SaveRequest request;
   request.folder = std::move(folder);
   request.manifest = manifest_of(runner.config());
-  HORING_ASSIGN(request.copies,
-                source == SaveFrom::kCopy ? runner.between_steps().snapshot()
-                                          : runner.between_steps().snapshot_without_units());
-  request.parts =
-      source == SaveFrom::kCopy ? parts_of(request.copies) : runner.between_steps().parts();
+  HORING_ASSIGN(
+      request.copies,
+      copies ? runner.between_steps().snapshot() : runner.between_steps().snapshot_without_units());
+  request.parts = copies ? parts_of(request.copies) : runner.between_steps().parts();
   request.manifest.step = request.copies.applied_steps;
   request.manifest.called_steps = request.copies.called_steps;
   request.manifest.optimizer_steps = request.copies.optimizer_steps;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/horing_collectives.hpp"
+#include "collectives/nccl_collectives.hpp"
 #include "layout/partition.hpp"
 #include "step/participants.hpp"
 
@@ -38,7 +39,10 @@ ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm) {
   return nodes.with_rails(static_cast<uint32_t>(ho_comm_rail_count(comm)));
 }
 
-ho::Result<Domains> Domains::make(ho_comm* comm, const ho::GroupMap& groups) {
+ho::Result<Domains> Domains::make(ho_comm* comm,
+                                  const ho::GroupMap& groups,
+                                  const OnDevice* on_device,
+                                  uint64_t timeout_ms) {
   if (comm == nullptr || static_cast<int64_t>(groups.world_size()) != ho_comm_world_size(comm)) {
     return ho::Status(ho::StatusCode::kInvalidArgument,
                       "groups of " + std::to_string(groups.world_size()) +
@@ -50,26 +54,35 @@ ho::Result<Domains> Domains::make(ho_comm* comm, const ho::GroupMap& groups) {
   HORING_ASSIGN(domains.parent_, split(comm, 0, static_cast<int32_t>(self.value())));
   ho_comm* const parent = domains.parent_.get();
   if (groups.world_size() > 1) {
-    HORING_ASSIGN(OwnedComm world, split(parent, 0, place_in(world_order(groups), self)));
-    domains.world_ = set_over(std::move(world));
+    HORING_ASSIGN(domains.world_.comm, split(parent, 0, place_in(world_order(groups), self)));
+    if (on_device != nullptr) {
+      ho_comm* const world = domains.world();
+      domains.hosts_ = std::make_unique<HoringCollectives>(world);
+      HORING_ASSIGN(domains.nccl_,
+                    NcclRank::make(*on_device->nccl, on_device->device, parent, world, timeout_ms));
+    }
+    HORING_TRY(domains.make_collectives(domains.world_, "the world"));
   }
   const ho::GroupIndex group = groups.group_of(self);
   const bool alone = groups.group_size(group) == 1;
   const auto position = static_cast<int32_t>(groups.group_rank_of(self).value());
-  HORING_ASSIGN(OwnedComm intra,
+  HORING_ASSIGN(domains.intra_.comm,
                 split(parent, alone ? -1 : static_cast<int32_t>(group.value()), position));
-  domains.intra_ = set_over(std::move(intra));
+  HORING_TRY(domains.make_collectives(domains.intra_, "the group"));
   HORING_TRY(domains.make_inter());
   return domains;
 }
 
-Domains::RankSet Domains::set_over(OwnedComm comm) {
-  RankSet set;
-  if (comm != nullptr) {
-    set.collectives = std::make_unique<HoringCollectives>(comm.get());
-    set.comm = std::move(comm);
+ho::Status Domains::make_collectives(RankSet& set, const std::string& name) const {
+  if (set.comm == nullptr) {
+    return {};
   }
-  return set;
+  if (nccl_ != nullptr) {
+    HORING_ASSIGN(set.collectives, nccl_->over(set.comm.get(), name));
+  } else {
+    set.collectives = std::make_unique<HoringCollectives>(set.comm.get());
+  }
+  return {};
 }
 
 ho::Status Domains::make_inter() {
@@ -98,9 +111,11 @@ ho::Status Domains::make_inter() {
       }
       ++next_color;
     }
-    HORING_ASSIGN(OwnedComm part, split(parent_.get(), color, group));
-    if (part != nullptr) {
-      inter_.emplace(std::move(mine), set_over(std::move(part)));
+    RankSet set;
+    HORING_ASSIGN(set.comm, split(parent_.get(), color, group));
+    if (set.comm != nullptr) {
+      HORING_TRY(make_collectives(set, "the owners of the same elements"));
+      inter_.emplace(std::move(mine), std::move(set));
     }
     sets = std::move(later);
   }
@@ -120,6 +135,10 @@ ho_comm* Domains::inter(const std::vector<GlobalRank>& owners) const {
 Collectives* Domains::over_owners(const std::vector<GlobalRank>& owners) const {
   const RankSet* const set = set_of(owners);
   return set == nullptr ? nullptr : set->collectives.get();
+}
+
+ho::Status Domains::status() const {
+  return nccl_ == nullptr ? ho::Status() : nccl_->status();
 }
 
 ho::Result<OwnedComm> Domains::another_world() const {

@@ -29,16 +29,23 @@ Range part_of(const Range& range, uint64_t index, uint64_t parts, uint64_t align
 
 ho::Result<Partition> Partition::make(const ho::GroupMap& groups,
                                       uint64_t element_count,
-                                      uint64_t alignment) {
+                                      uint64_t alignment,
+                                      PartSizes sizes) {
   constexpr uint64_t kMaxElements = uint64_t{1} << 56U;
-  if (alignment == 0 || alignment > kMaxElements || element_count > kMaxElements) {
+  const uint64_t shares = sizes == PartSizes::kEqual ? groups.world_size() : 1;
+  if (alignment == 0 || alignment > kMaxElements / shares || element_count > kMaxElements) {
     return ho::invalid("a buffer of " + std::to_string(element_count) + " elements aligned to " +
                        std::to_string(alignment) +
                        " elements: takes an alignment of at least 1, and at most 2^56 of either");
   }
+  if (sizes == PartSizes::kEqual && !groups.equal_groups()) {
+    return ho::invalid("groups of " + groups.to_string() +
+                       " ranks cannot have equal parts: take groups of one size");
+  }
   Partition partition;
   partition.element_count_ = element_count;
-  partition.padded_count_ = (element_count + alignment - 1) / alignment * alignment;
+  const uint64_t blocks = (element_count + alignment - 1) / alignment;
+  partition.padded_count_ = (blocks + shares - 1) / shares * shares * alignment;
   if (partition.padded_count_ > 0) {
     partition.whole_.push_back({0, partition.padded_count_});
   }

@@ -12,7 +12,8 @@
 // tear a group's I part over all groups.)
 //
 // Cuts fall on multiples of the alignment; the buffer's end is padded to one. Where elements do not
-// divide evenly, parts differ by one alignment block, and may be empty.
+// divide evenly, parts differ by one alignment block, and may be empty; or, for collectives that
+// want equal parts, the padding is so long that none differs.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +41,16 @@ struct Segment {
   std::vector<Range> parts;            // by group: the owner's G part
 };
 
+// How much parts of equal groups may differ: by a block, or not at all.
+enum class PartSizes : uint8_t { kAny, kEqual };
+
 class Partition {
  public:
-  // `alignment` in elements, at least 1.
+  // `alignment` in elements, at least 1. Equal parts are refused of groups of unequal size.
   [[nodiscard]] static ho::Result<Partition> make(const ho::GroupMap& groups,
                                                   uint64_t element_count,
-                                                  uint64_t alignment);
+                                                  uint64_t alignment,
+                                                  PartSizes sizes = PartSizes::kAny);
 
   [[nodiscard]] uint64_t element_count() const { return element_count_; }
   // With the padding at the end.

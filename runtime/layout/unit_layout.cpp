@@ -11,13 +11,14 @@ constexpr uint64_t kMaxModelElements = uint64_t{1} << 44U;
 
 ho::Result<std::vector<UnitLayout>> lay_out(const std::vector<UnitShape>& units,
                                             const ho::GroupMap& groups,
-                                            uint64_t alignment) {
+                                            uint64_t alignment,
+                                            PartSizes sizes) {
   std::vector<UnitLayout> layouts;
   layouts.reserve(units.size());
   uint64_t all = 0;  // one unit, of less than 2^59, beyond the bound at most
   for (const UnitShape& unit : units) {
-    auto trained = Partition::make(groups, unit.trained, alignment);
-    auto frozen = Partition::make(groups, unit.frozen, alignment);
+    auto trained = Partition::make(groups, unit.trained, alignment, sizes);
+    auto frozen = Partition::make(groups, unit.frozen, alignment, sizes);
     for (const auto* made : {&trained, &frozen}) {
       if (!made->ok()) {
         return made->status().with_context("unit " + std::to_string(layouts.size()) + " (" +

@@ -33,6 +33,7 @@ struct UnitLayout {
 // `alignment` in elements, of every cut. At most 2^44 elements of all units together.
 [[nodiscard]] ho::Result<std::vector<UnitLayout>> lay_out(const std::vector<UnitShape>& units,
                                                           const ho::GroupMap& groups,
-                                                          uint64_t alignment);
+                                                          uint64_t alignment,
+                                                          PartSizes sizes = PartSizes::kAny);
 
 }  // namespace paro

@@ -201,6 +201,14 @@ void DeviceOperations::norm(ho::DType dtype,
        [&] { return norm_into(dtype, values, count, factor, first_index, sums); });
 }
 
+void DeviceOperations::note_not_finite(ho::DType dtype,
+                                       const void* values,
+                                       uint64_t count,
+                                       uint64_t first_index,
+                                       GradientSums* sums) const {
+  norm(dtype, values, count, 1, first_index, sums);
+}
+
 void DeviceOperations::decide(const StepLimits& limits, StepControl* control) const {
   give("deciding on a step", [&] { return kernels_->decide(stream_, limits, control); });
 }

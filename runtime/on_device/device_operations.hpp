@@ -56,6 +56,11 @@ class DeviceOperations final : public Operations {
             double factor,
             uint64_t first_index,
             GradientSums* sums) const override;
+  void note_not_finite(ho::DType dtype,
+                       const void* values,
+                       uint64_t count,
+                       uint64_t first_index,
+                       GradientSums* sums) const override;
   void decide(const StepLimits& limits, StepControl* control) const override;
   void update(const Rule& rule,
               const StepControl* control,

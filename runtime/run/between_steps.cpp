@@ -34,6 +34,8 @@ ho::Status BetweenSteps::load(uint32_t unit,
   }
   HORING_TRY(progress_.synchronize());
   put_whole(shards_, unit, trained, frozen);
+  HORING_TRY(shards_.break_unless_ok(shards_.ledger.operations().finish(),
+                                     "load of " + unit_name(shards_.config, unit)));
   agreement_.loads().note(shards_.config, unit, trained, frozen);
   return {};
 }
@@ -109,6 +111,8 @@ ho::Result<Snapshot> BetweenSteps::snapshot_without_units() const {
 ho::Result<Snapshot> BetweenSteps::snapshot() const {
   HORING_ASSIGN(Snapshot snapshot, snapshot_without_units());
   snapshot.units = snapshot_units(shards_);
+  HORING_TRY(shards_.ledger.operations().finish());
+  HORING_TRY(shards_.domains->status());  // what a stream had may not have been done
   return snapshot;
 }
 

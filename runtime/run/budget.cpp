@@ -101,12 +101,7 @@ uint64_t reordering_bytes(const StepPlan& plan,
 }  // namespace
 
 bool needs_reordering(const ho::GroupMap& groups) {
-  for (uint32_t group = 1; group < groups.group_count(); ++group) {
-    if (groups.group_size(ho::GroupIndex(group)) != groups.group_size(ho::GroupIndex(0))) {
-      return true;
-    }
-  }
-  return false;
+  return !groups.equal_groups();
 }
 
 StateShape state_shape(const Shards& shards) {

@@ -1,6 +1,59 @@
 #include "run/collectives.hpp"
 
+#include <array>
+#include <set>
+
 namespace paro {
+namespace {
+
+// On 16 bytes of each rank.
+ho::Status connect_one(const Shards& shards, Act act, const Route& route, const Buffer& memory) {
+  constexpr size_t kFloats = 4;
+  const std::vector<size_t> counts(route.counts.size(), kFloats);
+  const CollectiveOptions options = shards.transfer_options();
+  constexpr ho::DType kType = ho::DType::kFloat32;
+  std::byte* const all = memory.get();  // any part of it is this rank's
+  std::byte* const mine = all + counts.size() * kFloats * sizeof(float);
+  Pending pending;
+  switch (act) {
+    case Act::kGather:
+      HORING_TRY(route.over->begin_all_gather(options, kType, mine, all, counts, pending));
+      break;
+    case Act::kReduceScatter:
+      HORING_TRY(route.over->begin_reduce_scatter(options, kType, all, mine, counts, pending));
+      break;
+    default:
+      HORING_TRY(route.over->begin_all_reduce(options, kType, all, kFloats, pending));
+  }
+  return route.over->join(pending, 0).status();
+}
+
+}  // namespace
+
+ho::Status connect_collectives(Shards& shards, const StepPlan& plan) {
+  std::set<std::pair<Domain, Act>> kinds;
+  for (const Action& action : plan.actions) {
+    if (is_collective(action.act) && action.act != Act::kAgree) {
+      kinds.emplace(action.domain, action.act);
+    }
+  }
+  constexpr uint64_t kBytesOfEach = 16;
+  const uint64_t ranks = shards.domains->groups().world_size();
+  Ledger uncounted(shards.ledger.memory());
+  HORING_ASSIGN(const Buffer memory,
+                uncounted.allocate(Purpose::kScratch, (ranks + 1) * kBytesOfEach));
+  for (const auto& [domain, act] : kinds) {
+    for (const Routes& routes : shards.trained_routes) {
+      const std::vector<Route>& those = routes.of(domain);
+      if (!those.empty() && those.front().over != nullptr) {
+        HORING_TRY(connect_one(shards, act, those.front(), memory)
+                       .with_context("connecting the ranks for " + std::string(to_string(act))));
+        break;
+      }
+    }
+  }
+  return {};
+}
 
 ho::Status start_gather(const Shards& shards,
                         const StepBuffers& buffers,

@@ -39,4 +39,8 @@ void add_gradients(Shards& shards,
                                           const StepBuffers& buffers,
                                           const StepPlan& plan);
 
+// Collective, before the first step: one of each kind that the plan has on each set of ranks. The
+// first one on a communicator of NCCL connects its ranks, and waits for them inside the call.
+[[nodiscard]] ho::Status connect_collectives(Shards& shards, const StepPlan& plan);
+
 }  // namespace paro

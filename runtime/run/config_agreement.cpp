@@ -83,6 +83,7 @@ std::vector<Entry> settings_of(const RunnerConfig& config) {
                               {"unchecked_loads", config.unchecked_loads ? "1" : "0"},
                               {"max_norm", to_string(config.max_norm)},
                               {"algorithm", to_string(config.algorithm)},
+                              {"place", config.on_device ? "PARO_PLACE_DEVICE" : "PARO_PLACE_HOST"},
                               {"parameter_group_count", std::to_string(config.groups.size())},
                               {"drift_interval", std::to_string(config.drift_interval)}};
   const LossScaleSettings& scale = config.loss_scale;

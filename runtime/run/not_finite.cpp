@@ -87,18 +87,45 @@ void NotFiniteRecord::look_at_own(const Shards& shards,
   // Where gradients are not split, this rank's micro-batches are added up by now.
   const bool added_up = action.phase == Phase::kSyncG;
   const std::vector<uint32_t> units = units_of(action);
-  for (size_t i = 0; i < units.size() && mine_.when == UINT64_MAX; ++i) {
-    const auto found = shards.ledger.operations().first_not_finite(
-        buffers_of_units[i].dtype(), buffers_of_units[i].at(0), config.units[units[i]].trained);
-    if (found) {  // micro-batch by micro-batch, units from the last to the first
-      const uint64_t before = added_up ? 0 : action.micro_batch;
-      mine_.when = (before + 1) * config.units.size() - units[i];
-      mine_.unit = units[i];
-      mine_.element = found->index;
-      mine_.micro_batch = added_up && micro_batches > 1 ? kInTheirSum : before;
-      mine_.nan = found->nan ? 1 : 0;
-    }
+  const uint64_t before = added_up ? 0 : action.micro_batch;
+  for (size_t i = 0; i < units.size(); ++i) {
+    // Micro-batch by micro-batch, units from the last to the first: the first of all is the first
+    // that was computed.
+    looked_.push_back({looked_elements_,
+                       units[i],
+                       added_up && micro_batches > 1 ? kInTheirSum : before,
+                       (before + 1) * config.units.size() - units[i]});
+    const uint64_t count = config.units[units[i]].trained;
+    shards.ledger.operations().note_not_finite(buffers_of_units[i].dtype(),
+                                               buffers_of_units[i].at(0),
+                                               count,
+                                               looked_elements_,
+                                               shards.control.own());
+    looked_elements_ += count;
   }
+}
+
+ho::Result<NotFiniteRecord::Found> NotFiniteRecord::with_own(const Shards& shards) const {
+  const Operations& operations = shards.ledger.operations();
+  GradientSums own = {};
+  operations.fetch_later(shards.control.own(), std::as_writable_bytes(std::span(&own, 1)));
+  HORING_TRY(operations.finish());
+  Found found = mine_;
+  const auto first = first_not_finite_of(own);
+  if (!first || looked_.empty()) {
+    return found;
+  }
+  const auto behind = std::upper_bound(
+      looked_.begin(), looked_.end(), *first, [](uint64_t index, const Looked& looked) {
+        return index < looked.first;
+      });
+  const Looked& looked = *std::prev(behind);
+  found.when = looked.when;
+  found.unit = looked.unit;
+  found.element = *first - looked.first;
+  found.micro_batch = looked.micro_batch;
+  found.nan = own.nan != 0 ? 1 : 0;
+  return found;
 }
 
 void NotFiniteRecord::note_sum(uint64_t unit, uint64_t element, bool nan) {
@@ -115,10 +142,11 @@ ho::Result<double> NotFiniteRecord::compare(const Shards& shards,
                                             const std::string& step,
                                             bool shrinks) const {
   constexpr size_t kWords = sizeof(Found) / sizeof(uint64_t);
-  std::vector<Found> all{mine_};
+  HORING_ASSIGN(const Found mine, with_own(shards));
+  std::vector<Found> all{mine};
   std::vector<ho::GlobalRank> ranks{shards.self()};
   if (ho_comm* const world = shards.domains->world(); world != nullptr) {
-    const auto words = std::bit_cast<std::array<uint64_t, kWords>>(mine_);
+    const auto words = std::bit_cast<std::array<uint64_t, kWords>>(mine);
     HORING_ASSIGN(const auto sent, all_gather_values(world, words, shards.config.timeout_ms));
     ranks = shards.ranks();
     all.resize(ranks.size());

@@ -17,7 +17,8 @@ namespace paro {
 
 class NotFiniteRecord {
  public:
-  // Before a reduction of what this rank computed, at `places`: one for each of the action's units.
+  // Before a reduction of what this rank computed, in buffers of the action's units. What is found
+  // stays in the shards' control memory.
   void look_at_own(const Shards& shards,
                    const Action& action,
                    const std::vector<ElementView>& buffers_of_units,
@@ -32,6 +33,13 @@ class NotFiniteRecord {
                                            bool shrinks) const;
 
  private:
+  // Elements that were looked at, counted on from one buffer to the next.
+  struct Looked {
+    uint64_t first = 0;
+    uint64_t unit = 0;
+    uint64_t micro_batch = 0;
+    uint64_t when = 0;
+  };
   // As ranks send it; of the sums that this rank holds what begins with sum_.
   struct Found {
     uint64_t when = UINT64_MAX;  // this rank computed it: smaller is earlier; none
@@ -48,6 +56,11 @@ class NotFiniteRecord {
                                             std::span<const Found> all,
                                             std::span<const ho::GlobalRank> ranks);
 
+  // With what was found in this rank's own gradients.
+  [[nodiscard]] ho::Result<Found> with_own(const Shards& shards) const;
+
+  std::vector<Looked> looked_;
+  uint64_t looked_elements_ = 0;
   Found mine_;
 };
 

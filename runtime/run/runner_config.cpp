@@ -76,6 +76,11 @@ ho::Status check(const RunnerConfig& config) {
     return refused("max_norm " + std::to_string(config.max_norm) + ": takes 0 (none) or more");
   }
   HORING_TRY(groups_by_unit(config).status());
+  if (config.on_device && config.optimizer) {
+    return refused(
+        "a custom optimizer with states on a device: it would get their addresses, which the host "
+        "cannot use; take AdamW or SGD, or states on the host");
+  }
   if (config.prefetch > config.units.size()) {
     return refused("a prefetch of " + std::to_string(config.prefetch) + " units of " +
                    std::to_string(config.units.size()) + ": takes at most all of them");

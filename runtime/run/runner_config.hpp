@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "collectives/domains.hpp"
 #include "optim/loss_scale.hpp"
 #include "optim/optimizer.hpp"
 #include "run/step_cursor.hpp"
@@ -76,6 +78,9 @@ struct RunnerConfig {
   uint64_t budget_bytes = 0;                     // 0: none
   uint32_t drift_interval = 0;                   // steps between drift checks; 0: none
   std::function<void(const ActionSpan&)> watch;  // of this rank alone; in the order of their ends
+  // Of this rank, where the states' memory is a device's; on all ranks or none. The memory's
+  // operations are on the same stream.
+  std::optional<OnDevice> on_device;
 };
 
 // Ok, or the first setting that no runner can have.

@@ -40,8 +40,12 @@ struct Shards {
   // The ranks of domains->world(), by their number there.
   [[nodiscard]] std::vector<ho::GlobalRank> ranks() const { return world_order(domains->groups()); }
   [[nodiscard]] CollectiveOptions transfer_options() const {
-    return {config.algorithm, config.timeout_ms};
+    return {
+        config.algorithm, config.timeout_ms, config.on_device ? config.on_device->stream : nullptr};
   }
+  // All that is done with states is on one stream: what is begun after something comes after it,
+  // though neither has ended.
+  [[nodiscard]] bool in_order() const { return config.on_device.has_value(); }
   // After `domains` have changed; `plan` has the buckets.
   void make_routes(const StepPlan& plan);
   // `what` was being done: `status` is ok, or breaks the runner, and ends the others' waits.

@@ -12,13 +12,21 @@ ho::Status StepAgreement::begin(const Updater& updater,
                                 Transfer& transfer) {
   const double factor = updater.averaging_factor(shards_, micro_batches);
   HORING_ASSIGN(const GradientSums mine, updater.norm(shards_, factor, not_finite_));
+  HORING_TRY(shards_.domains->status());  // else what is on a stream may not have been done
   sums_ = StepSums(mine.squared,
                    mine.not_finite,
                    learning_rate(shards_.config),
                    signals_,
                    loads_.any(),
                    discards_);
-  return transfer.all_reduce(shards_.domains->over_world(), sums_.data(), StepSums::kCount);
+  return transfer.all_reduce(shards_.domains->over_hosts(), sums_.data(), StepSums::kCount);
+}
+
+void StepAgreement::begin_step() {
+  not_finite_ = {};
+  if (GradientSums* const own = shards_.control.own(); own != nullptr) {
+    shards_.ledger.operations().zero(own, sizeof *own);
+  }
 }
 
 ho::Status StepAgreement::check_end(const std::string& step) {

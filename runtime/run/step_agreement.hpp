@@ -50,7 +50,7 @@ class StepAgreement {
   [[nodiscard]] const StepSums& sums() const { return sums_; }
   [[nodiscard]] bool any_signals() const { return sums_.any_signals(); }
   // What was found of a step's gradients is over.
-  void begin_step() { not_finite_ = {}; }
+  void begin_step();
   void carry_over(const Loads& loads) { loads_ = loads; }
 
   // Collective, between steps: that all ranks give set_micro_batches the same number; else

@@ -58,27 +58,52 @@ ho::Status StepProgress::start(const StepAction& step_action) {
                                  shards_.transfer_options(),
                                  is_merged(action) ? buffers_.pack(step_action.action) : nullptr);
   const ho::Status status = begin(action, step_action.action, *transfer);
-  running_[static_cast<size_t>(action.track)].push_back({step_action, std::move(transfer), since});
+  // The agreement is the host's.
+  const bool ends = shards_.in_order() && status.ok() && action.act != Act::kAgree;
+  auto& running = ends ? on_stream_ : running_[static_cast<size_t>(action.track)];
+  running.push_back({step_action, std::move(transfer), since});
+  if (ends) {
+    running.back().transfer->follow();
+    end(step_action);
+  }
   return status.ok() ? status : break_with(status, step_action);
 }
 
-ho::Status StepProgress::complete(Running& running) {
-  const Action& action = scheduler_.action(running.step_action);
-  if (const ho::Status status = running.transfer->finish(); !status.ok()) {
-    return break_with(status, running.step_action);
-  }
-  add(sent_[static_cast<size_t>(action.phase)], running.transfer->sent());
-  add(counted_.sent, running.transfer->sent());
-  counted_.collective_ns += running.transfer->took_ns();
+void StepProgress::end(const StepAction& step_action) {
+  const Action& action = scheduler_.action(step_action);
   if (action.content == Content::kGradients && action.phase == Phase::kBackward) {
     for (const uint32_t unit : units_of(action)) {
-      const ElementView gradients =
-          buffers_.output(shards_, action, running.step_action.action, unit);
+      const ElementView gradients = buffers_.output(shards_, action, step_action.action, unit);
       add_gradients(shards_, action, unit, gradients, scheduler_.plan().shape.micro_batches);
     }
   }
-  scheduler_.end(running.step_action);
+  scheduler_.end(step_action);
+}
+
+ho::Status StepProgress::account(Running& running) {
+  if (const ho::Status status = running.transfer->finish(); !status.ok()) {
+    return break_with(status, running.step_action);
+  }
+  add(sent_[static_cast<size_t>(scheduler_.action(running.step_action).phase)],
+      running.transfer->sent());
+  add(counted_.sent, running.transfer->sent());
+  counted_.collective_ns += running.transfer->took_ns();
+  return {};
+}
+
+ho::Status StepProgress::complete(Running& running) {
+  HORING_TRY(account(running));
+  end(running.step_action);
   watch(running.step_action, running.since);
+  return {};
+}
+
+ho::Status StepProgress::complete_on_stream(bool all) {
+  while (!on_stream_.empty() && (all || on_stream_.front().transfer->over())) {
+    HORING_TRY(account(on_stream_.front()));
+    watch(on_stream_.front().step_action, on_stream_.front().since);
+    on_stream_.pop_front();
+  }
   return {};
 }
 
@@ -106,12 +131,18 @@ ho::Status StepProgress::wait_for(Transfer& transfer) {
 ho::Status StepProgress::pump() {
   HORING_TRY(shards_.broken);
   HORING_TRY(look_at_ends());
+  HORING_TRY(complete_on_stream(false));
   for (const Track track : kCollectives) {
     HORING_TRY(complete_what_is_over(track));
   }
-  for (const Track track : kCollectives) {
-    while (const auto step_action = scheduler_.start(track)) {
-      HORING_TRY(start(*step_action));
+  // What has ended by being begun lets others start: all that may, before the next hook.
+  for (bool more = true; more;) {
+    more = false;
+    for (const Track track : kCollectives) {
+      while (const auto step_action = scheduler_.start(track)) {
+        HORING_TRY(start(*step_action));
+        more = shards_.in_order();
+      }
     }
   }
   return {};
@@ -180,7 +211,7 @@ ho::Status StepProgress::synchronize() {
       HORING_TRY(finish({previous(scheduler_.step()), id}));
     }
   }
-  return {};
+  return complete_on_stream(true);
 }
 
 void StepProgress::end_computation(Clock::time_point since) {
@@ -226,6 +257,7 @@ void StepProgress::drop_all() {
   for (auto& track : running_) {
     track.clear();
   }
+  on_stream_.clear();
   ends_.reset();  // before its communicator
 }
 

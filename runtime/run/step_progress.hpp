@@ -1,6 +1,10 @@
 // What of a step is under way: collectives start when they may, complete in the order of their
 // track, and are waited for where something needs them. Counts what it took.
 //
+// Where all is on one stream (Shards::in_order()), a collective of states ends for the plan when it
+// is begun. What starts is then a matter of the hooks that were called, not of time, so that all
+// ranks start the same in the same order, as NCCL wants it.
+//
 // Errors break the shards' runner; they name the action.
 //
 // Owner: StepRunner, on its thread. What its constructor is given outlives it.
@@ -82,7 +86,14 @@ class StepProgress {
   [[nodiscard]] ho::Status complete_what_is_over(Track track);
   [[nodiscard]] ho::Status start(const StepAction& step_action);
   [[nodiscard]] ho::Status begin(const Action& action, ActionId id, Transfer& transfer);
+  // Blocks until it has ended.
   [[nodiscard]] ho::Status complete(Running& running);
+  // The same of what ends on the stream, in the order of begin: all of it, or what is over.
+  [[nodiscard]] ho::Status complete_on_stream(bool all);
+  // Its results are there, for what comes next.
+  void end(const StepAction& step_action);
+  // Blocks until it has ended; counts it.
+  [[nodiscard]] ho::Status account(Running& running);
   void watch(const StepAction& step_action, std::chrono::steady_clock::time_point since) const;
   [[nodiscard]] ho::Status break_with(const ho::Status& status, const StepAction& step_action);
 
@@ -93,6 +104,7 @@ class StepProgress {
   StepBuffers buffers_;
   std::unique_ptr<StepEnds> ends_;
   std::array<std::deque<Running>, kTrackCount> running_;
+  std::deque<Running> on_stream_;  // ended for the plan
   std::array<SentBytes, 5> sent_{};
   StepReport counted_;
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();

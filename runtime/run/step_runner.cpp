@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/env.hpp"
 #include "run/agreement.hpp"
 #include "run/budget.hpp"
 #include "run/collectives.hpp"
@@ -71,7 +72,17 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
                                                     memory,
                                                     needs_reordering(groups)));
   Shards& shards = runner->shards_;
-  HORING_ASSIGN(shards.layouts, lay_out(shards.config.units, groups, shards.config.alignment));
+  if (shards.config.on_device && !groups.equal_groups()) {
+    return ho::Status(ho::StatusCode::kUnsupported,
+                      "NCCL's collectives with groups of " + groups.to_string() +
+                          " ranks: it wants equal parts, and so groups of one size; set group_size "
+                          "or group_file so, or take states on the host and libhoring's");
+  }
+  HORING_ASSIGN(shards.layouts,
+                lay_out(shards.config.units,
+                        groups,
+                        shards.config.alignment,
+                        shards.config.on_device ? PartSizes::kEqual : PartSizes::kAny));
   const StepShape& shape = runner->plan().shape;
   shards.bucket_offsets =
       offsets_of(buckets_of(shape.units, shape.bucket_elements), shards.layouts);
@@ -93,11 +104,17 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_
 }
 
 ho::Status StepRunner::connect(ho_comm* comm, const ho::GroupMap& groups) {
-  HORING_ASSIGN(Domains domains, Domains::make(comm, groups));
+  const auto& on_device = config().on_device;
+  HORING_ASSIGN(const uint64_t default_ms, ho::env::number(ho::env::kTimeoutMs));
+  HORING_ASSIGN(Domains domains,
+                Domains::make(comm,
+                              groups,
+                              on_device ? &*on_device : nullptr,
+                              config().timeout_ms == 0 ? default_ms : config().timeout_ms));
   shards_.domains = std::make_unique<Domains>(std::move(domains));
   progress_.use_ends(shards_.domains->parent());
   shards_.make_routes(plan());
-  return {};
+  return on_device ? connect_collectives(shards_, plan()) : ho::Status();
 }
 
 ho::Result<UnitView> StepRunner::before_forward(uint32_t unit) {

@@ -44,7 +44,10 @@ ho::Result<std::byte*> Transfer::in_order(Leg& leg,
   return leg.packed;
 }
 
-void Transfer::unpack(const Leg& leg) {
+void Transfer::unpack(Leg& leg) {
+  if (leg.packed == nullptr) {
+    return;
+  }
   const Route& route = *leg.route;
   const uint64_t element = ho::size_bytes(leg.targets.front().dtype());
   const std::byte* next = leg.packed + (leg.whole ? 0 : route.own_offset * element);
@@ -53,6 +56,7 @@ void Transfer::unpack(const Leg& leg) {
     ledger_.operations().copy(leg.targets[part.buffer].at(part.range.begin), next, bytes);
     next += bytes;
   }
+  leg.packed = nullptr;
 }
 
 ho::Status Transfer::gather(const std::vector<Route>& routes,
@@ -120,7 +124,14 @@ ho::Status Transfer::all_reduce(Collectives* over, double* values, size_t count)
   }
   Leg& leg = *legs_.emplace_back(std::make_unique<Leg>());
   leg.over = over;
-  return over->begin_all_reduce(options_, ho::DType::kFloat64, values, count, leg.pending);
+  const CollectiveOptions on_host{options_.algorithm, options_.timeout_ms};
+  return over->begin_all_reduce(on_host, ho::DType::kFloat64, values, count, leg.pending);
+}
+
+void Transfer::follow() {
+  for (const auto& leg : legs_) {
+    unpack(*leg);
+  }
 }
 
 bool Transfer::over() {
@@ -163,7 +174,7 @@ ho::Status Transfer::finish() {
     if (first.ok()) {
       first = leg->outcome;
     }
-    if (first.ok() && leg->packed != nullptr) {
+    if (first.ok()) {
       unpack(*leg);
     }
   }

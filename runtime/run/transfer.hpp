@@ -56,9 +56,12 @@ class Transfer {
   // Sums of all elements, in place.
   [[nodiscard]] ho::Status all_reduce(const std::vector<Route>& routes,
                                       std::span<const ElementView> buffers_of_units);
-  // Sums of a few numbers, in place.
+  // Sums of a few numbers in the host's memory, in place.
   [[nodiscard]] ho::Status all_reduce(Collectives* over, double* values, size_t count);
 
+  // Of what is on one stream: what is given to the stream from now on sees the results. Does not
+  // wait; finish() is still to come.
+  void follow();
   // True when it is over, well or not.
   [[nodiscard]] bool over();
   // Blocks, at most so long: whether it is over.
@@ -77,7 +80,7 @@ class Transfer {
     Pending pending;
     ho::Status outcome;           // once it is not under way any more
     Buffer reordered;             // what `packed` is in, if it is not in pack_
-    std::byte* packed = nullptr;  // the message; nullptr: it is the target itself
+    std::byte* packed = nullptr;  // the message; nullptr: it is the target itself, or unpacked
     std::vector<ElementView> targets;
     bool whole = false;  // unpack all parts, not only this rank's own
   };
@@ -88,7 +91,8 @@ class Transfer {
   [[nodiscard]] ho::Result<std::byte*> in_order(Leg& leg,
                                                 std::span<const ElementView> sources,
                                                 bool all_parts);
-  void unpack(const Leg& leg);
+  // Once.
+  void unpack(Leg& leg);
   // Blocks, at most so long (0: until its deadline): whether it is over.
   [[nodiscard]] bool end_within(Leg& leg, uint64_t timeout_ms);
 

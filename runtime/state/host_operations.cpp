@@ -18,7 +18,7 @@ const std::byte* element_at(ho::DType dtype, const void* values, uint64_t elemen
   return static_cast<const std::byte*>(values) + element * ho::size_bytes(dtype);
 }
 
-void note_not_finite(std::span<const float> block, uint64_t first_index, GradientSums& sums) {
+void note_block(std::span<const float> block, uint64_t first_index, GradientSums& sums) {
   const auto finite = [](float value) { return std::isfinite(value); };
   const auto first = std::find_if_not(block.begin(), block.end(), finite);
   const bool nan = std::any_of(first, block.end(), [](float value) { return value != value; });
@@ -75,7 +75,7 @@ void HostOperations::norm(ho::DType dtype,
     unscale(dtype, element_at(dtype, values, begin), factor, part);
     const Norm of_part = norm_of(part);
     if (of_part.not_finite > 0) {
-      note_not_finite(part, first_index + begin, *sums);
+      note_block(part, first_index + begin, *sums);
     }
     tile += of_part;
     ++blocks;
@@ -88,6 +88,23 @@ void HostOperations::norm(ho::DType dtype,
   }
   end_tile();
   end_section();
+}
+
+void HostOperations::note_not_finite(ho::DType dtype,
+                                     const void* values,
+                                     uint64_t count,
+                                     uint64_t first_index,
+                                     GradientSums* sums) const {
+  if (sums->first_from_last != 0) {
+    return;
+  }
+  if (const auto found = first_not_finite(dtype, values, count)) {
+    ho::device::add(*sums,
+                    {.squared = 0,
+                     .not_finite = 1,
+                     .first_from_last = ho::device::kLastIndex - first_index - found->index,
+                     .nan = found->nan ? uint64_t{1} : 0});
+  }
 }
 
 void HostOperations::decide(const StepLimits& limits, StepControl* control) const {

@@ -73,12 +73,11 @@ void Buffer::round_in_place(ho::DType dtype, uint64_t count) {
 }
 
 ho::Result<ControlMemory> ControlMemory::make(Memory& memory) {
-  void* const control = memory.allocate(sizeof(StepControl));
-  if (control == nullptr) {
-    return not_allocated(
-        memory, "the " + std::to_string(sizeof(StepControl)) + " bytes of a step's control");
+  void* const parts = memory.allocate(kBytes);
+  if (parts == nullptr) {
+    return not_allocated(memory, "the " + std::to_string(kBytes) + " bytes of a step's control");
   }
-  return ControlMemory(At{&memory, static_cast<StepControl*>(control)});
+  return ControlMemory(At{&memory, static_cast<Parts*>(parts)});
 }
 
 ho::Result<Buffer> Ledger::allocate(Purpose purpose, uint64_t bytes) {

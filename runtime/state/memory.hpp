@@ -97,16 +97,24 @@ class Buffer {
 // The control of a step where the states lie, zeroed. No ledger counts its bytes.
 class ControlMemory {
  public:
+  static constexpr size_t kBytes = sizeof(StepControl) + sizeof(GradientSums);
   ControlMemory() = default;  // nowhere
   // The memory outlives it.
   [[nodiscard]] static ho::Result<ControlMemory> make(Memory& memory);
-  [[nodiscard]] StepControl* get() const { return at_ ? at_->control : nullptr; }
+  [[nodiscard]] StepControl* get() const { return at_ ? &at_->parts->control : nullptr; }
+  // What is not finite of the gradients that this rank computed, before they are summed over ranks.
+  [[nodiscard]] GradientSums* own() const { return at_ ? &at_->parts->own : nullptr; }
 
  private:
+  struct Parts {
+    StepControl control;
+    GradientSums own;
+  };
+  static_assert(sizeof(Parts) == kBytes);
   struct At {
     Memory* memory;
-    StepControl* control;
-    void release() const noexcept { memory->release(control, sizeof(StepControl)); }
+    Parts* parts;
+    void release() const noexcept { memory->release(parts, kBytes); }
   };
   explicit ControlMemory(At at) : at_(at) {}
   ho::Owned<At> at_;

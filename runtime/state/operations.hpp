@@ -65,6 +65,13 @@ class Operations {
                     double factor,
                     uint64_t first_index,
                     GradientSums* sums) const = 0;
+  // Adds the first that is not finite, where there is none yet: `first_index` as above, and whether
+  // any is no number. What is added beside that is unspecified.
+  virtual void note_not_finite(ho::DType dtype,
+                               const void* values,
+                               uint64_t count,
+                               uint64_t first_index,
+                               GradientSums* sums) const = 0;
   // Whether the step is taken, by the control's sums, and what its updates need.
   virtual void decide(const StepLimits& limits, StepControl* control) const = 0;
   // One step of the rule on gradients times the control's factor, or none where it leaves the step

@@ -72,9 +72,9 @@ NAMES: tuple[tuple[str, str, str], ...] = (
                 r"|docs/(?:design/|reference/json))",
      "channel, queue, width: a lane is intra or inter, of a plan"),
     # Of a device, which calls are given and the engine keeps; standard names have no _ before stream.
-    (r"(?<!^_sock_)streams?", r"^(?:src/(?:transport|connect|bootstrap|topo|plan|base|os|group|auth|cost)/|plugin/|runtime/(?!collectives/|on_device/)"
+    (r"(?<!^_sock_)streams?", r"^(?:src/(?:transport|connect|bootstrap|topo|plan|base|os|group|auth|cost)/|plugin/|runtime/(?!capi/|collectives/|on_device/|run/)"
                   r"|python/paro/|tools/cli/(?!host/)|tools/bench/(?!perf/)"
-                  r"|tests/(?:mproc|plugin|fuzz|golden|parity|inproc/(?!cuda_double/|device/|gpus/|nccl/|on_device/)"
+                  r"|tests/(?:mproc|plugin|fuzz|golden|parity|inproc/(?!cuda_double/|device/|gpus/|nccl/|on_device/|paro_on_device/)"
                   r"|unit/(?!src/device/|runtime/(?:collectives|run)/)))",
      "connection, flow, output: a stream is an order of work on a device"),
     (r"streams?(?=_[^=]*=(?!stream$|StreamHandle$|check_stream$))", r"^src/(?:exec|comm|capi)/",
@@ -92,6 +92,10 @@ NAMES: tuple[tuple[str, str, str], ...] = (
 
 # What other programs read or call so: (file, what is found).
 KEPT = {
+    ("include/paro.h", "paro_place"), ("include/paro.h", "place"), ("include/paro/runner.hpp", "paro_place"),
+    ("include/paro/runner.hpp", "place"), ("runtime/capi/options.cpp", "place"), ("docs/guide/sharding.md", "place"),
+    ("tests/inproc/paro_api/arguments_test.cpp", "place"), ("tests/inproc/paro_on_device/capi_test.cpp", "place"),
+    ("tests/inproc/paro_on_device/capi_test.cpp", "paro_place"),  # paro_runner_options.place
     ("tools/bench/comparison/against_report.py", "verdict"),  # a column
     ("src/reduce/reduce.cpp", "Lanes"), ("src/reduce/reduce.cpp", "MaxLanes"),  # Highway's
     ("runtime/optim/optimizer.cpp", "Lanes"), ("runtime/optim/optimizer.cpp", "MaxLanes"),

@@ -18,8 +18,8 @@ import sys
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 PERF = ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf")
 FILES = ["tools/horing", "tests/device/device_probes", "tests/device/device_kernels", "tests/device/device_states",
-         "tests/device/device_aborts", "tests/device/device_nccl_runtime", "src/capi/libhoring.so.0",
-         "runtime/capi/libparo.so.0", "plugin/libnccl-net-horing.so"]
+         "tests/device/device_aborts", "tests/device/device_nccl_runtime", "tests/device/device_paro_runner",
+         "src/capi/libhoring.so.0", "runtime/capi/libparo.so.0", "plugin/libnccl-net-horing.so"]
 SOURCES = ["tests/device/run", "tests/device/parts.json", "tests/device/nccl/run_suite.py",
            "tests/device/nccl/torch_collectives.py", "python/horing/**/*.py", "python/paro/**/*.py",
            "tests/torch_backend/*.py", "tests/torch_paro/*.py"]

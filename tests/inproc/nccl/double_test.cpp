@@ -10,7 +10,8 @@ namespace {
 
 // Communicators of two ranks, each on its device, made by one thread.
 struct Pair {
-  explicit Pair(const nccl_double::Config& config = {}) {
+  explicit Pair(nccl_double::Config config = {}, bool connect = false) {
+    config.first_ones_connect = connect;
     reset_doubles(cuda_double::Mode::kEager, config, 2);
     for (int rank = 0; rank < 2; ++rank) {
       devices.push_back(must_have(device::Device::open(cuda_double::driver(), rank)));
@@ -81,6 +82,20 @@ TEST_CASE("a collective holds its stream until every rank's has come to it") {
   CHECK(cuda_double::live().pending == 2);
   nccl_double::let_go(1);
   CHECK(cuda_double::live().pending == 0);
+  pair.abort();
+}
+
+TEST_CASE("the first collective of a kind is in progress until all ranks have called it") {
+  const Pair pair({}, true);
+  CHECK(pair.sum(0) == nccl::kInProgress);
+  CHECK(pair.state(0) == nccl::kInProgress);
+  CHECK(cuda_double::live().pending == 0);
+  CHECK(pair.sum(1) == nccl::kSuccess);
+  CHECK(cuda_double::live().pending == 1);
+  CHECK(pair.state(0) == nccl::kSuccess);
+  CHECK(cuda_double::live().pending == 0);
+  CHECK(pair.sum(0) == nccl::kSuccess);
+  CHECK(pair.sum(1) == nccl::kSuccess);
   pair.abort();
 }
 

@@ -58,6 +58,12 @@ nccl_double::Config launching(int polls) {
   config.polls_to_launch = polls;
   return config;
 }
+// Where all ranks have had collectives before.
+nccl_double::Config connected(int polls) {
+  nccl_double::Config config = launching(polls);
+  config.first_ones_connect = false;
+  return config;
+}
 constexpr int kNever = 100'000'000;
 // Both. What NCCL does at once touches nothing that it does not touch in a thread of its own: under
 // ThreadSanitizer the latter alone, in half the time.
@@ -181,7 +187,7 @@ TEST_CASE("an abort from another thread ends what is under way on all ranks") {
 
 TEST_CASE("a rank that does not come is found at the deadline, on itself too") {
   const int polls = GENERATE(from_range(kPolls));
-  reset_doubles(cuda_double::Mode::kEager, launching(polls));
+  reset_doubles(cuda_double::Mode::kEager, connected(polls));
   const std::string cause = one_cause("1x3", [](const OnNccl& on) {
     const auto over = on.over(on.world(), "sums");
     const DeviceFloats all(on, 8);
@@ -204,10 +210,28 @@ TEST_CASE("a rank that does not come is found at the deadline, on itself too") {
   CHECK(left_on_doubles() == "");
 }
 
+TEST_CASE("a rank that does not come to a first collective is found at the deadline") {
+  reset_doubles();
+  const std::string cause = one_cause("1x3", [](const OnNccl& on) {
+    const auto over = on.over(on.world(), "sums");
+    const DeviceFloats all(on, 8);
+    paro::Pending pending;
+    if (ho_comm_rank(on.world()) == 1) {
+      return failure_of(*over).message();
+    }
+    const Status begun =
+        over->begin_all_reduce(on.options(kSoonMs), DType::kFloat32, all.data(), 8, pending);
+    on.finish();
+    return begun.message();
+  });
+  CHECK(has(cause, "sums: ncclAllReduce is in progress after its deadline: some rank has not"));
+  CHECK(left_on_doubles() == "");
+}
+
 TEST_CASE("collectives of two communicators in different orders hang and are named") {
   const int polls = GENERATE(from_range(kPolls));
   for (const auto mode : {cuda_double::Mode::kEager, cuda_double::Mode::kRandom}) {
-    reset_doubles(mode, launching(polls));
+    reset_doubles(mode, connected(polls));
     const std::string cause = one_cause("1x2", [](const OnNccl& on) {
       const auto gathers = on.over(on.world(), "gathers");
       const auto sums = on.over(on.world(), "sums");

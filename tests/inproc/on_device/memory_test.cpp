@@ -82,7 +82,7 @@ TEST_CASE("memory is zeroed, counted by place, and given back") {
     CHECK(memory->scratch_bytes() > 0);
     CHECK(memory->pinned_bytes() == size_t{4} << 20U);
     const auto control = ControlMemory::make(*memory);
-    CHECK((control.ok() && memory->state_bytes() == sizeof(StepControl)));
+    CHECK((control.ok() && memory->state_bytes() == ControlMemory::kBytes));
   }
   CHECK(cuda_double::live().none());
   CHECK(nothing_violated());

@@ -425,6 +425,23 @@ TEST_CASE("results that cannot be written are refused before anything happens") 
   });
 }
 
+TEST_CASE("states on a device are refused with what is missing for them") {
+  require_job({"2x1"}, [](ho_comm* comm) {
+    paro_runner_options options = sgd_options("GGG");
+    options.collectives = PARO_COLLECTIVES_NCCL;
+    expect_no_runner(comm, options, kUnits, kUnitCount, "set place to PARO_PLACE_DEVICE");
+    options.place = PARO_PLACE_DEVICE;
+    // A driver, NCCL, or a device of the communicator.
+    paro_runner* runner = nullptr;
+    const ho_status status = paro_runner_create(comm, &options, kUnits, kUnitCount, &runner);
+    expect(status == HO_UNSUPPORTED || status == HO_INVALID_ARGUMENT, "is refused");
+    expect(runner == nullptr, "gives no runner");
+    expect(std::strstr(paro_last_error_message(), "states on a device: ") != nullptr, "says why");
+    // The communicator is as good as before.
+    must(paro_runner_synchronize(runner_of(comm, sgd_options("GGG")).get()));
+  });
+}
+
 TEST_CASE("an older program's options mean what they did") {
   require_job({"2x1"}, [](ho_comm* comm) {
     paro_runner_options options = sgd_options("GGG");

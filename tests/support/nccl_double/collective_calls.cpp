@@ -76,6 +76,11 @@ ResultCode launch(Call& call, Communicator& comm, const Started& started) {
   return result == device::kSuccess ? nccl::kSuccess : nccl::kUnhandledCudaError;
 }
 
+bool connected(const RankSet& set, Kind kind) {
+  const auto found = set.connected.find(kind);
+  return found == set.connected.end() || found->second.size() == static_cast<size_t>(set.ranks);
+}
+
 ResultCode start(Call& call, const Started& started, bool grouped) {
   Communicator* const comm = call.find(started.handle);
   if (comm == nullptr) {
@@ -88,7 +93,11 @@ ResultCode start(Call& call, const Started& started, bool grouped) {
       started.shape.root >= comm->set->ranks) {
     return nccl::kInvalidArgument;
   }
-  if (call->config.polls_to_launch == 0) {
+  RankSet& set = *comm->set;
+  if (call->config.first_ones_connect) {
+    set.connected[started.shape.kind].insert(comm->rank);
+  }
+  if (call->config.polls_to_launch == 0 && connected(set, started.shape.kind)) {
     return launch(call, *comm, started);
   }
   comm->polls_left = call->config.polls_to_launch - 1;
@@ -178,6 +187,12 @@ ResultCode group_end() {
 }
 
 }  // namespace
+
+bool waits_for_ranks(const Communicator& comm) {
+  return std::any_of(comm.to_launch.begin(), comm.to_launch.end(), [&](const Started& each) {
+    return !connected(*comm.set, each.shape.kind);
+  });
+}
 
 ResultCode launch_started(Call& call, Communicator& comm) {
   ResultCode first = nccl::kSuccess;

@@ -91,7 +91,8 @@ ResultCode poll(Call& call, Communicator& comm) {
       if (comm.to_launch.empty()) {
         return nccl::kSuccess;
       }
-      return comm.polls_left-- > 0 ? nccl::kInProgress : launch_started(call, comm);
+      return waits_for_ranks(comm) || comm.polls_left-- > 0 ? nccl::kInProgress
+                                                            : launch_started(call, comm);
     case Phase::kFinalizing: {
       const auto over = [](const Collective& each) { return each.work->done(); };
       if (set.finalized < static_cast<size_t>(set.ranks) ||

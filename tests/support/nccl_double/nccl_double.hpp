@@ -25,6 +25,9 @@ struct Config {
   // it is ready, or on its stream.
   int polls_to_make = 0;
   int polls_to_launch = 0;
+  // The first collective of a kind on a communicator connects its ranks: it is in progress until
+  // all of them have called it.
+  bool first_ones_connect = true;
   // After a rank's abort the others' communicators report a remote error.
   bool aborts_reach_peers = true;
   // To abort or to destroy a communicator frees memory, which waits for every collective on the

@@ -55,7 +55,8 @@ struct RankSet {
   int ranks = 0;               // 0: nobody has come
   std::map<int, int> devices;  // of the ranks that have come
   size_t finalized = 0;
-  bool aborted = false;  // by a rank
+  bool aborted = false;                     // by a rank
+  std::map<Kind, std::set<int>> connected;  // ranks that have called a collective of the kind
   std::deque<Collective> collectives;
   uint64_t forgotten = 0;  // that are over, before the first one there
 };
@@ -125,6 +126,8 @@ class Call {
 };
 [[nodiscard]] std::string rank_text(const Communicator& comm);  // "rank 1 of communicator 2"
 
+// What it has in progress connects ranks, of which some have not come.
+[[nodiscard]] bool waits_for_ranks(const Communicator& comm);
 // Gives the streams what the communicator has in progress.
 [[nodiscard]] nccl::ResultCode launch_started(Call& call, Communicator& comm);
 

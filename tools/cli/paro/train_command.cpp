@@ -80,7 +80,9 @@ std::optional<Trial> try_within_budget(horing::Communicator& job,
 }
 
 int train(const TrainOptions& options) {
-  auto job = horing::Communicator::create();
+  horing::CommunicatorOptions with_device;
+  with_device.device = options.on_device ? HO_DEVICE_LOCAL_RANK : HO_DEVICE_NONE;
+  auto job = horing::Communicator::create(with_device);
   if (agreed(job, job.rank() != 0 || ho::can_write_file(kTrain, "--json", options.json) ? 0 : 1) !=
       0) {
     return 1;

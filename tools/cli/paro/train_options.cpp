@@ -18,6 +18,8 @@ struct TrainTexts {
   std::string forward_ms = "0";
   std::string budget;
   std::string bucket;
+  std::string memory = "host";
+  std::string collectives;
 };
 
 void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
@@ -29,6 +31,15 @@ void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
       ->check(CLI::Range(0, 3));
   app.add_option("--dtype", texts.dtype, "of parameters and gradients [float32]")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  app.add_option("--place",
+                 texts.memory,
+                 "where states live: host, or device, each rank's GPU (the model computes on the "
+                 "host, with copies) [host]")
+      ->check(CLI::IsMember({"host", "device"}));
+  app.add_option("--collectives",
+                 texts.collectives,
+                 "what moves states: horing on a host, nccl on devices [as --place takes it]")
+      ->check(CLI::IsMember({"horing", "nccl"}));
   app.add_option("--units", options.units, "units of the model, all but three of them blocks [5]")
       ->check(CLI::Range(kUnitsBesideBlocks + 1, 1000U));
   app.add_option("--unit-elements",
@@ -85,6 +96,11 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
   }
   if (texts.dtype != "float32") {
     options.dtype = texts.dtype == "float16" ? ho::DType::kFloat16 : ho::DType::kBfloat16;
+  }
+  options.on_device = texts.memory == "device";
+  const std::string taken = options.on_device ? "nccl" : "horing";
+  if (!texts.collectives.empty() && texts.collectives != taken) {
+    return ho::invalid("--place " + texts.memory + " takes --collectives " + taken);
   }
   HORING_ASSIGN(options.forward_ms,
                 ho::parse_number_up_to("--forward-ms", texts.forward_ms, kMaxForwardMs));

@@ -10,6 +10,7 @@
 #include "cli/paro/job/must.hpp"
 #include "cli/paro/job/step_account.hpp"
 #include "observe/step_log.hpp"
+#include "on_device/device_states.hpp"
 #include "run/agreement.hpp"
 #include "steering/steering.hpp"
 
@@ -65,6 +66,17 @@ Beside beside_training(horing::Communicator& job) {
   return std::move(beside).value();
 }
 
+// For states, which the config is told.
+std::unique_ptr<Memory> memory_for(horing::Communicator& job, RunnerConfig& config) {
+  if (job.device() == HO_DEVICE_NONE) {
+    return std::make_unique<HostMemory>();
+  }
+  auto states = states_on_device(job.get(), nullptr);
+  must(all_ok(job.get(), states.status()));
+  config.on_device = states->use;
+  return std::move(states->memory);
+}
+
 // The steps of a job's runner.
 class Steps {
  public:
@@ -118,11 +130,12 @@ Trial try_strategy(horing::Communicator& job,
   const ho::GroupMap groups = must(nodes_of(job.get()));
   RunnerConfig config = training.runner;
   config.units = toy::unit_shapes(model, training.unit_elements);
-  HostMemory memory;
-  auto runner = must(StepRunner::create(job.get(), groups, config, memory));
+  const std::unique_ptr<Memory> memory = memory_for(job, config);
+  auto runner = must(StepRunner::create(job.get(), groups, config, *memory));
   must(toy::load_initial(model, *runner));
   Trial trial;
   trial.dtype = config.parameter_dtype;
+  trial.sent_is_known = !config.on_device;
   TrainStore store(job, saving, training, runner);
   const TrainStore::Start start = store.begin();
   trial.first_step = start.step;

@@ -10,7 +10,8 @@
 
 namespace paro::tool {
 
-// Collective. Throws horing::Error; `request` has the links, its model is filled in here.
+// Collective. Throws horing::Error; `request` has the links, its model is filled in here. States
+// lie on the job's device, where it has one.
 [[nodiscard]] Trial try_strategy(horing::Communicator& job,
                                  const toy::Training& training,
                                  const SaveSettings& saving,

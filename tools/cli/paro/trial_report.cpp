@@ -15,9 +15,16 @@ std::string ms(double seconds) {
   return seconds < 0 ? "-" : ho::milliseconds(seconds);
 }
 
+std::string sent(const Trial& trial, uint64_t bytes) {
+  return trial.sent_is_known ? ho::megabytes(bytes) : "-";
+}
+nlohmann::json sent_or_null(const Trial& trial, uint64_t bytes) {
+  return trial.sent_is_known ? nlohmann::json(bytes) : nlohmann::json(nullptr);
+}
+
 // A change of strategy moves data of its own, which is in no step's plan.
 std::string as_planned(const Trial& trial) {
-  if (trial.strategy_since > trial.first_step) {
+  if (trial.strategy_since > trial.first_step || !trial.sent_is_known) {
     return "-";
   }
   return trial.sent == trial.planned ? "yes" : "NO";
@@ -63,12 +70,11 @@ constexpr std::array kFields{
     Field{"update", false, [](const Trial& trial) { return ms(trial.times.update); }},
     Field{"hooks", false, [](const Trial& trial) { return ms(trial.times.hooks); }},
     Field{"exposed by plan", false, [](const Trial& trial) { return ms(trial.predicted_exposed); }},
-    Field{"MB inside",
-          false,
-          [](const Trial& trial) { return ho::megabytes(trial.sent.intra_bytes); }},
+    Field{
+        "MB inside", false, [](const Trial& trial) { return sent(trial, trial.sent.intra_bytes); }},
     Field{"MB between",
           false,
-          [](const Trial& trial) { return ho::megabytes(trial.sent.inter_bytes); }},
+          [](const Trial& trial) { return sent(trial, trial.sent.inter_bytes); }},
     Field{"as planned", true, [](const Trial& trial) { return as_planned(trial); }},
     Field{"memory MB",
           false,
@@ -97,8 +103,8 @@ nlohmann::json json_of(const Trial& trial) {
           {"first_step", trial.first_step},
           {"strategy_since_step", trial.strategy_since},
           {"applied_steps", trial.applied_steps},
-          {"intra_bytes", trial.sent.intra_bytes},
-          {"inter_bytes", trial.sent.inter_bytes},
+          {"intra_bytes", sent_or_null(trial, trial.sent.intra_bytes)},
+          {"inter_bytes", sent_or_null(trial, trial.sent.inter_bytes)},
           {"planned_intra_bytes", trial.planned.intra_bytes},
           {"planned_inter_bytes", trial.planned.inter_bytes},
           {"memory_bytes", trial.memory.actual.total()},

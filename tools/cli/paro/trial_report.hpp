@@ -21,6 +21,7 @@ struct Trial {
   uint64_t strategy_since = 0;            // step that the strategy, times and bytes count from
   uint64_t applied_steps = 0;             // the others were left out: something was not finite
   Traffic sent;                           // by all ranks, per step
+  bool sent_is_known = true;              // NCCL does not tell
   Traffic planned;                        // by the step plan
   PeakMemory memory;
   double loss = 0;              // of the last step

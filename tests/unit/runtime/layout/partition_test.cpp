@@ -9,6 +9,7 @@ using ho::GroupIndex;
 using ho::GroupMap;
 using ho::GroupRank;
 using paro::Partition;
+using paro::PartSizes;
 using paro::Range;
 using paro::Scope;
 
@@ -156,4 +157,26 @@ TEST_CASE("parts differ by a block at most with equal groups") {
 TEST_CASE("sizes that cannot be are refused") {
   CHECK_FALSE(Partition::make(shape("2x2"), 10, 0).ok());
   CHECK_FALSE(Partition::make(shape("2x2"), UINT64_MAX, 8).ok());
+}
+
+TEST_CASE("equal parts are equal at every scope, whatever does not divide evenly is padding") {
+  for (const char* text : {"1x1", "2x2", "4x1", "1x4", "3x2"}) {
+    const GroupMap groups = shape(text);
+    for (const uint64_t elements : {0U, 1U, 7U, 48U, 1001U}) {
+      INFO(text << ", " << elements << " elements");
+      const auto made = Partition::make(groups, elements, 4, PartSizes::kEqual);
+      REQUIRE(made.ok());
+      const uint64_t world = groups.world_size();
+      CHECK(made->padded_count() >= elements);
+      CHECK(made->padded_count() < elements + 4 * world);
+      for (uint32_t rank = 0; rank < world; ++rank) {
+        const GlobalRank self(rank);
+        CHECK(made->owned_count(Scope::kWorld, self) * world == made->padded_count());
+        CHECK(made->owned_count(Scope::kGroup, self) * groups.group_size(GroupIndex(0)) ==
+              made->padded_count());
+      }
+    }
+  }
+  CHECK_FALSE(Partition::make(shape("3+1"), 60, 1, PartSizes::kEqual).ok());
+  CHECK_FALSE(Partition::make(shape("2x2"), 60, uint64_t{1} << 55U, PartSizes::kEqual).ok());
 }

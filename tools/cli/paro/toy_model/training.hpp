@@ -57,12 +57,14 @@ struct TrainedStep {
                                                  uint32_t rank,
                                                  uint32_t world);
 
-// Collective. `watch` sees the runner after each step.
+// Collective. `watch` sees the runner after each step. `memory` is where states live; nullptr: the
+// host's. The model computes on the host: of states on a device, with copies.
 [[nodiscard]] ho::Result<Outcome> train_sharded(
     ho_comm* comm,
     const ho::GroupMap& groups,
     Training training,
-    const std::function<ho::Status(StepRunner&)>& watch = {});
+    const std::function<ho::Status(StepRunner&)>& watch = {},
+    Memory* memory = nullptr);
 
 // The result expected of `world` ranks. Loss scaling is left out: it should have no effect.
 [[nodiscard]] Outcome train_single_rank(uint32_t world, const Training& training);

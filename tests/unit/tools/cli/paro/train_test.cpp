@@ -56,6 +56,16 @@ TEST_CASE("training options are taken as given") {
   CHECK(parsed.options.steps == 3);
 }
 
+TEST_CASE("states lie on the host, or on devices with NCCL") {
+  CHECK_FALSE(parse_train({}).options.on_device);
+  CHECK_FALSE(parse_train({"--place=host", "--collectives=horing"}).options.on_device);
+  CHECK(parse_train({"--place=device"}).options.on_device);
+  CHECK(parse_train({"--place=device", "--collectives=nccl"}).options.on_device);
+  CHECK(parse_train({"--place=device", "--collectives=horing"}).exit_status == 2);
+  CHECK(parse_train({"--collectives=nccl"}).exit_status == 2);
+  CHECK(parse_train({"--place=moon"}).exit_status == 2);
+}
+
 TEST_CASE("training may be saved, and resumed") {
   const auto parsed =
       parse_train({"--strategy=IIG", "--save=folder", "--save-every=5", "--resume"});

@@ -1,0 +1,21 @@
+// A runner's states on this rank's GPU: by the installed driver and NCCL, in memory of the device.
+#pragma once
+
+#include <memory>
+
+#include "collectives/domains.hpp"
+#include "on_device/device_state_memory.hpp"
+
+namespace paro {
+
+struct DeviceStates {
+  std::unique_ptr<DeviceStateMemory> memory;
+  OnDevice use;
+};
+
+// Of the communicator's device. `stream`: the framework's, which outlives both; nullptr: the
+// default stream. Errors are of this rank: no driver or NCCL, or too old, named with what to do; a
+// communicator without a device; a stream of another device, or captured.
+[[nodiscard]] ho::Result<DeviceStates> states_on_device(const ho_comm* comm, void* stream);
+
+}  // namespace paro

@@ -1,0 +1,27 @@
+// A rank whose states lie on a device of the double and are moved by the double of NCCL.
+#pragma once
+
+#include <memory>
+
+#include "on_device/device_state_memory.hpp"
+#include "on_nccl.hpp"
+#include "runner_cases.hpp"
+
+namespace paro::test {
+
+// This rank's device, the stream of its framework, and memory for states there.
+class RankDevice {
+ public:
+  explicit RankDevice(ho_comm* comm);
+  [[nodiscard]] const OnDevice& use() const { return states_.use; }
+  [[nodiscard]] Memory& memory() const { return *memory_; }
+  [[nodiscard]] const RankStates* states() const { return &states_; }
+
+ private:
+  std::shared_ptr<ho::device::Device> device_;
+  std::unique_ptr<ho::device::Stream> stream_;
+  std::unique_ptr<DeviceStateMemory> memory_;
+  RankStates states_;
+};
+
+}  // namespace paro::test

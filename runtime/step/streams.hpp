@@ -30,14 +30,21 @@
 //  is the runner's to do, on the streams of their tracks.
 // So the first launches of a step come at its first hook: states may be read and changed before it.
 //
-// Prefetch: the gather for slot i is launched when slot i - 1 - prefetch has ended, as soon as it
-// has a buffer. Buckets: a bucket's reduction is launched when the last of its units has ended its
-// backward. Both as in the plan, since each launch comes right after the last computation that it
-// waits for. Of those that wait for the same one, the one that a computation needs first is first.
-// Sync-p alone is launched later than it could be where the next step gathers: a collective cannot
-// begin before those launched before it, so a gather launched after all of sync-p would wait for
-// nearly all of it. Instead each unit's sync-p is launched one gather ahead of its own. Then a
-// part of it is launched by the next step's hooks (Launch::previous).
+// A collective that is launched cannot begin before those launched before it, whatever their
+// streams. So the order is that in which they would begin in the critical path, by the seconds that
+// each is expected to take: then it holds none of them up. It must be the same on all ranks, so
+// these seconds must be; where nothing is known they are assumed from the units' elements alone.
+// Each is launched as early as its place among the others allows: a gather for slot i as soon as
+// slot i - 1 - prefetch has given its buffer back, a bucket's reduction when the last of its units
+// has ended its backward, what is later in the order never before what is earlier.
+//
+// Sync-p of a unit is launched by step() where the next step gathers nothing. Else some of it may
+// be launched by the next step's hooks, among its gathers (Launch::previous), since those launched
+// after all of it would wait for nearly all of it.
+//
+// A device that does not begin collectives in the order of their launches (NCCL before 2.26, or
+// without NCCL_LAUNCH_ORDER_IMPLICIT) has to carry them out one at a time: then each collective's
+// stream also waits for the end of the one launched before it.
 //
 // Whatever leaves the order of launches, on all ranks at the same place:
 //  - Before anything between steps that uses states (load, save, read, compare, restore, change of
@@ -59,6 +66,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "step/action_cost.hpp"
 #include "step/step_plan.hpp"
 
 namespace paro {
@@ -73,6 +81,7 @@ struct StreamAction {
 struct Launch {
   ActionId action;
   bool previous = false;  // of the step before; left out in the first step and after a restart
+  friend bool operator==(const Launch&, const Launch&) = default;
 };
 
 struct StepStreams {
@@ -81,25 +90,21 @@ struct StepStreams {
   uint32_t event_count = 0;
 };
 
-struct StreamOptions {
-  // Each collective waits for the one launched before it. For a device that does not begin
-  // collectives in the order of their launches: NCCL before 2.26, or without
-  // NCCL_LAUNCH_ORDER_IMPLICIT.
-  bool one_at_a_time = false;
-};
-
-// Of a plan that verify() accepts.
-[[nodiscard]] StepStreams streams_of(const StepPlan& plan, const StreamOptions& options = {});
+// Of a plan that verify() accepts. `costs` by action, the same on all ranks.
+[[nodiscard]] StepStreams streams_of(const StepPlan& plan, const std::vector<ActionCost>& costs);
+// With assumed_costs().
+[[nodiscard]] StepStreams streams_of(const StepPlan& plan);
 
 // Proves streams right, or names the actions: in steps that follow one another
-//  - every action is launched once, those of a track in the plan's order, each after all that it
-//  waits for, and what it waits for is that event's latest record;
+//  - every action is launched once, those of a track in the plan's order;
 //  - no two actions that may run at the same time use a buffer that one of them writes, and those
-//  that use one buffer run in the plan's order;
-//  - the computations are launched as the framework calls its hooks.
-// That the launches are the same on all ranks follows from their being the plan's alone: verify()
-// proves that all ranks take part in each collective that they launch.
+//  that use one buffer run in the plan's order, by the streams and the waits alone.
+// That holds, too, when a step ends early or is dropped, and when states are used between steps.
 [[nodiscard]] ho::Status verify_streams(const StepPlan& plan, const StepStreams& streams);
+// Proves that ranks which have these streams, by rank, launch all collectives in one order, or
+// names the first two that differ.
+[[nodiscard]] ho::Status verify_launches(const StepPlan& plan,
+                                         const std::vector<StepStreams>& by_rank);
 
 // One line per launch: its stream, its action, what it waits for, its event.
 [[nodiscard]] std::string print(const StepPlan& plan, const StepStreams& streams);

@@ -13,9 +13,9 @@ namespace {
 class Waits {
  public:
   explicit Waits(const DataOrder& order) : order_(order) {
-    std::array<size_t, kTrackCount> given{};
+    std::array<size_t, kTrackCount> count{};
     for (StepActionNumber at = 0; at < order.size(); ++at) {
-      index_.push_back(given[order.track_of(at)]++);
+      index_.push_back(count[order.track_of(at)]++);
       needed_.push_back(take(at));
     }
   }
@@ -32,15 +32,15 @@ class Waits {
 
   std::vector<StepActionNumber> take(StepActionNumber at) {
     Ended& ended = streams_[order_.track_of(at)];
-    std::vector<StepActionNumber> asked;
+    std::vector<StepActionNumber> wanted;
     for (const StepActionNumber earlier : order_.before(at)) {
       if (earlier != kNoAction && !is_over(earlier, ended)) {
-        asked.push_back(earlier);
+        wanted.push_back(earlier);
       }
     }
     std::vector<StepActionNumber> waits;
-    std::copy_if(asked.begin(), asked.end(), std::back_inserter(waits), [&](auto one) {
-      return std::none_of(asked.begin(), asked.end(), [&](auto other) {
+    std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(waits), [&](auto one) {
+      return std::none_of(wanted.begin(), wanted.end(), [&](auto other) {
         return other != one && is_over(one, ended_with_[other]);
       });
     });

@@ -230,20 +230,20 @@ ho::Status check_pause(const StepPlan& plan, const StepStreams& streams) {
 }  // namespace
 
 ho::Status verify_launches(const StepPlan& plan, const std::vector<StepStreams>& by_rank) {
-  const auto launch_at = [&](size_t rank, size_t place) {
+  const auto launch_at = [&](size_t rank, size_t at) {
     const auto& launches = by_rank[rank].launches;
     return "rank " + std::to_string(rank) + " launches " +
-           (place < launches.size() ? name(plan, launches[place].action) : "nothing more") +
-           (place < launches.size() && launches[place].previous ? " of the step before" : "");
+           (at < launches.size() ? name(plan, launches[at].action) : "nothing more") +
+           (at < launches.size() && launches[at].previous ? " of the step before" : "");
   };
   for (size_t rank = 1; rank < by_rank.size(); ++rank) {
     const auto& first = by_rank[0].launches;
     const auto& other = by_rank[rank].launches;
     const auto differ = std::mismatch(first.begin(), first.end(), other.begin(), other.end()).first;
-    const auto place = static_cast<size_t>(differ - first.begin());
-    if (place < std::max(first.size(), other.size())) {
+    const auto at = static_cast<size_t>(differ - first.begin());
+    if (at < std::max(first.size(), other.size())) {
       return wrong(plan,
-                   launch_at(0, place) + " where " + launch_at(rank, place) +
+                   launch_at(0, at) + " where " + launch_at(rank, at) +
                        ": they could wait for each other for ever");
     }
   }

@@ -12,7 +12,6 @@
 #include "step/stream_trace.hpp"
 
 using namespace paro;
-using paro::test::groups_of;
 using paro::test::step_shape;
 
 namespace {
@@ -43,7 +42,7 @@ std::vector<StepPlan> selection() {
   return plans;
 }
 
-std::string text_of(const StepPlan& plan) {
+std::string shape_text(const StepPlan& plan) {
   return letters(plan.shape.strategy) + ", frozen " + letter(plan.shape.frozen) + ", " +
          std::to_string(plan.shape.micro_batches) + " micro-batches, prefetch " +
          std::to_string(plan.shape.prefetch) + ", buckets of " +
@@ -105,7 +104,7 @@ TEST_CASE("every strategy's streams are right") {
           shape.units.push_back({"again", 0, 0, 2});
           shape.bucket_elements = elements;
           const StepPlan plan = build_step_plan(shape).value();
-          INFO(text_of(plan));
+          INFO(shape_text(plan));
           const ho::Status status = verify_streams(plan, streams_of(plan));
           INFO(status.message());
           CHECK(status.ok());
@@ -118,7 +117,7 @@ TEST_CASE("every strategy's streams are right") {
 TEST_CASE("every wait of a stream is needed") {
   for (const StepPlan& plan : selection()) {
     const StepStreams streams = streams_of(plan);
-    INFO(text_of(plan));
+    INFO(shape_text(plan));
     REQUIRE(verify_streams(plan, streams).ok());
     for (size_t id = 0; id < streams.actions.size(); ++id) {
       for (size_t wait = 0; wait < streams.actions[id].waits.size(); ++wait) {
@@ -142,7 +141,7 @@ TEST_CASE("what an event is recorded for is waited for, and what is waited for i
         waited[earlier.at()] = true;
       }
     }
-    INFO(text_of(plan));
+    INFO(shape_text(plan));
     for (size_t id = 0; id < streams.actions.size(); ++id) {
       CHECK(streams.actions[id].event.has_value() == waited[id]);
     }
@@ -153,7 +152,7 @@ TEST_CASE("streams keep every order of the plan") {
   // But for that of gathers of frozen parameters after the step before: what the plan says of them
   // is for a communicator that has sync-p's too, and for all of their buffers at once.
   for (const StepPlan& plan : selection()) {
-    INFO(text_of(plan));
+    INFO(shape_text(plan));
     const size_t count = plan.actions.size();
     const auto comes_after = orders_of(plan, streams_of(plan));
     const auto check = [&](size_t later, size_t earlier) {
@@ -293,7 +292,7 @@ TEST_CASE("one order of launches costs nothing where the seconds of collectives 
         const auto costs = costs_of(plan, rates);
         const CriticalPath expected = critical_path(plan, costs);
         const CriticalPath path = critical_path(plan, streams_of(plan, costs), costs);
-        INFO(text_of(plan) << ", " << rates.intra << " inside, " << rates.inter << " between");
+        INFO(shape_text(plan) << ", " << rates.intra << " inside, " << rates.inter << " between");
         CHECK(path.compute_s == Approx(expected.compute_s));
         CHECK(path.exposed_s() <= expected.exposed_s() * (1 + 1e-9) + 1e-9);
         const CriticalPath other = critical_path(plan, assumed, costs);

@@ -5,20 +5,14 @@
 // one overlaps the forward pass of the next; the result is a step in the middle.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "step/step_plan.hpp"
+#include "step/streams.hpp"
+#include "step/timeline.hpp"
 
 namespace paro {
-
-// What an action needs, alone on its link.
-struct ActionCost {
-  double seconds = 0;
-  // Whether it holds up the links between groups or those inside them; neither for computation.
-  enum class Link : uint8_t { kNone, kInter, kIntra } link = Link::kNone;
-};
 
 struct CriticalPath {
   double step_s = 0;     // from one step's last update to the next one's
@@ -37,5 +31,11 @@ struct CriticalPath {
 [[nodiscard]] CriticalPath critical_path(const StepPlan& plan,
                                          const std::vector<ActionCost>& costs,
                                          uint32_t further = 0);
+
+// The same on a device's streams.
+[[nodiscard]] CriticalPath critical_path(const StepPlan& plan,
+                                         const StepStreams& streams,
+                                         const std::vector<ActionCost>& costs,
+                                         Begins begins = Begins::kInOrder);
 
 }  // namespace paro

@@ -1,5 +1,6 @@
 #include "base/names.hpp"
 #include "step/step_plan.hpp"
+#include "step/streams.hpp"
 
 namespace paro {
 namespace {
@@ -111,6 +112,21 @@ std::string print(const StepPlan& plan) {
     text += std::to_string(id) + " [" + std::string(to_string(action.track)) + "] " +
             to_string(plan, action) + list("after", action.after) +
             list("after the previous step's", action.after_previous) + "\n";
+  }
+  return text;
+}
+
+std::string print(const StepPlan& plan, const StepStreams& streams) {
+  std::string text = letters(plan.shape.strategy) +
+                     " on streams: " + std::to_string(streams.launches.size()) + " launches, " +
+                     std::to_string(streams.event_count) + " events\n";
+  for (const Launch& launch : streams.launches) {
+    const Action& action = plan.actions[launch.action.at()];
+    const StreamAction& on_stream = streams.actions[launch.action.at()];
+    text += std::to_string(launch.action.value()) + " [" + std::string(to_string(action.track)) +
+            "] " + to_string(plan, action) + (launch.previous ? " of the previous step" : "") +
+            list("waits for", on_stream.waits) +
+            (on_stream.event ? ", records event " + std::to_string(*on_stream.event) : "") + "\n";
   }
   return text;
 }

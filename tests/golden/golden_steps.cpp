@@ -1,12 +1,14 @@
 // Compares printed step plans with the committed ones, so that a change of any step is seen and
 // meant.
-//   golden_steps DIR            compare with DIR/step.*.txt, of which step.buckets.* have buckets
+//   golden_steps DIR            compare with DIR/step.*.txt, of which step.buckets.* have buckets,
+//                               and step.streams.* are of a device's streams
 //   golden_steps --update DIR   write them (tests/golden/update)
 #include <cstdio>
 #include <string>
 
 #include "golden_file.hpp"
 #include "step/step_plan.hpp"
+#include "step/streams.hpp"
 #include "step/traffic.hpp"
 #include "step/verify.hpp"
 
@@ -17,6 +19,8 @@ namespace {
 constexpr const char* kGroups[] = {"1x4", "4x1", "2x2", "2x4", "4x2", "3+1", "1+1+2"};
 // One that all-reduces, one that reduces in two steps, and those whose parameters are split too.
 constexpr const char* kBucketed[] = {"NNN", "NIG", "III", "IGG"};
+// Whose sync-p is launched among the next step's gathers, and one with collectives of two scopes.
+constexpr const char* kOnStreams[] = {"NNG", "IIG", "III"};
 constexpr Phase kPhases[] = {Phase::kForward, Phase::kBackward, Phase::kSyncG, Phase::kSyncP};
 
 ho::Result<std::string> bytes_on(const StepPlan& plan, const char* text) {
@@ -68,9 +72,15 @@ ho::Result<std::string> golden(const StepShape& shape) {
   return text;
 }
 
+ho::Result<std::string> golden_streams(const StepShape& shape) {
+  HORING_ASSIGN(const StepPlan plan, build_step_plan(shape));
+  const StepStreams streams = streams_of(plan);
+  HORING_TRY(verify_streams(plan, streams));
+  return print(plan, streams);
+}
+
 // Whether the file is as it should be.
-bool keep(bool update, const std::string& path, const StepShape& shape) {
-  const auto text = golden(shape);
+bool keep(bool update, const std::string& path, const ho::Result<std::string>& text) {
   if (!text.ok()) {
     std::fprintf(stderr, "%s: %s\n", path.c_str(), text.status().to_string().c_str());
     return false;
@@ -90,11 +100,16 @@ int main(int argc, char** argv) {
   int failures = 0;
   for (const Strategy& strategy : all_strategies()) {
     const std::string path = directory + "/step." + letters(strategy) + ".txt";
-    failures += keep(update, path, without_buckets(strategy)) ? 0 : 1;
+    failures += keep(update, path, golden(without_buckets(strategy))) ? 0 : 1;
   }
   for (const char* triple : kBucketed) {
     const std::string path = directory + "/step.buckets." + triple + ".txt";
-    failures += keep(update, path, with_buckets(parse_strategy(triple).value())) ? 0 : 1;
+    failures += keep(update, path, golden(with_buckets(parse_strategy(triple).value()))) ? 0 : 1;
+  }
+  for (const char* triple : kOnStreams) {
+    const std::string path = directory + "/step.streams." + triple + ".txt";
+    const StepShape shape = without_buckets(parse_strategy(triple).value());
+    failures += keep(update, path, golden_streams(shape)) ? 0 : 1;
   }
   if (failures > 0 && !update) {
     std::fprintf(stderr, "if the change is meant: tests/golden/update, then look at git diff\n");

@@ -83,7 +83,7 @@ class Releases(unittest.TestCase):
         del names["FSDPModule"]
         self.assertIn(
             "lacks FSDPModule._get_fsdp_state, FSDPState._auto_reshard_after_forward, "
-            f"FSDPState.{STATES}, FSDPParamGroup.unshard; ",
+            f"FSDPState.{STATES}, FSDPState._is_root, FSDPParamGroup.unshard; ",
             self.refused("2.13.0", self.having(names)),
         )
 

@@ -21,10 +21,9 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/horing_collectives.hpp"
 #include "collectives/nccl_collectives.hpp"
 #include "must_have.hpp"
-#include "patterns.hpp"
+#include "runtime_collectives.hpp"
 
 namespace ho::test {
 namespace {
@@ -43,17 +42,6 @@ void expect(bool holds, const std::string& what) {
   if (!holds) {
     throw std::runtime_error(what);
   }
-}
-
-struct DestroyComm {
-  void operator()(ho_comm* comm) const { ho_comm_destroy(comm); }
-};
-using HeldComm = std::unique_ptr<ho_comm, DestroyComm>;
-
-HeldComm split(ho_comm* comm, int32_t color) {
-  ho_comm* part = nullptr;
-  must(ho_comm_split(comm, color, ho_comm_rank(comm), &part));
-  return HeldComm(part);
 }
 
 // What a rank has on the GPU.
@@ -101,63 +89,15 @@ class Bytes {
   device::PinnedMemory host_;
 };
 
-enum class What { kGather, kScatter, kReduce, kBroadcast };
-
-void carry_out(paro::Collectives& over,
-               What what,
-               const paro::CollectiveOptions& options,
-               DType dtype,
-               std::byte* all,
-               std::byte* mine,
-               std::span<const size_t> counts) {
-  paro::Pending pending;
-  const size_t count = counts[0] * counts.size();
-  switch (what) {
-    case What::kGather:
-      must_be_ok(over.begin_all_gather(options, dtype, mine, all, counts, pending));
-      break;
-    case What::kScatter:
-      must_be_ok(over.begin_reduce_scatter(options, dtype, all, mine, counts, pending));
-      break;
-    case What::kReduce:
-      must_be_ok(over.begin_all_reduce(options, dtype, all, count, pending));
-      break;
-    case What::kBroadcast:
-      must_be_ok(over.begin_broadcast(options, dtype, all, count, counts.size() - 1, pending));
-      break;
-  }
-  expect(must_have(over.join(pending, 0)), "not over at its deadline");
-}
-
 size_t compare(
     const Bench& bench, ho_comm* set, paro::Collectives& over, DType dtype, size_t part) {
-  const auto ranks = static_cast<size_t>(ho_comm_world_size(set));
-  const auto rank = static_cast<uint32_t>(ho_comm_rank(set));
-  const size_t element = size_bytes(dtype);
-  const std::vector<size_t> counts(ranks, part);
-  const size_t mine = rank * part * element;
-  paro::HoringCollectives on_host(set);
-  size_t checks = 0;
-  for (const What what : {What::kGather, What::kScatter, What::kReduce, What::kBroadcast}) {
-    std::vector<std::byte> expected(ranks * part * element);
-    for (size_t i = 0; i < ranks * part; ++i) {
-      store(dtype, &expected[i * element], pattern(ReduceOp::kSum, rank, i));
-    }
-    const Bytes bytes(bench, expected.size());
-    bytes.write(expected);
-    carry_out(on_host, what, {}, dtype, expected.data(), &expected[mine], counts);
-    carry_out(
-        over, what, bench.options(kTimeoutMs), dtype, bytes.data(), bytes.data() + mine, counts);
-    const std::vector<std::byte> is = bytes.read();
-    const bool own = what == What::kScatter;  // the rest is undefined
-    expect(
-        std::memcmp(
-            &is[own ? mine : 0], &expected[own ? mine : 0], own ? part * element : is.size()) == 0,
-        "collective " + std::to_string(static_cast<int>(what)) + " of " + std::to_string(part) +
-            " " + std::string(to_string(dtype)) + " differs from libhoring's");
-    ++checks;
+  for (const What what : kEveryCollective) {
+    must_give_what_libhoring_gives(
+        set, over, what, bench.options(kTimeoutMs), dtype, part, [&](size_t bytes) {
+          return Bytes(bench, bytes);
+        });
   }
-  return checks;
+  return std::size(kEveryCollective);
 }
 
 // N5, N7: a collective that one rank never begins holds its stream until its deadline; then all

@@ -16,6 +16,7 @@
 #include "job.hpp"
 #include "must_have.hpp"
 #include "nccl_double.hpp"
+#include "runtime_collectives.hpp"
 
 namespace ho::test {
 
@@ -47,17 +48,6 @@ inline std::string left_on_doubles() {
   }
   const size_t communicators = nccl_double::live_communicators();
   return communicators == 0 ? text : text + std::to_string(communicators) + " communicators left";
-}
-
-struct DestroyComm {
-  void operator()(ho_comm* comm) const { ho_comm_destroy(comm); }
-};
-using HeldComm = std::unique_ptr<ho_comm, DestroyComm>;
-
-inline HeldComm split(ho_comm* comm, int32_t color) {
-  ho_comm* part = nullptr;
-  must(ho_comm_split(comm, color, ho_comm_rank(comm), &part));
-  return HeldComm(part);
 }
 
 class OnNccl {
@@ -126,11 +116,5 @@ class DeviceFloats {
  private:
   device::DeviceMemory memory_;
 };
-
-inline void must_join(paro::Collectives& over, paro::Pending& pending) {
-  if (!must_have(over.join(pending, 0))) {
-    throw std::runtime_error("not over at its deadline");
-  }
-}
 
 }  // namespace ho::test

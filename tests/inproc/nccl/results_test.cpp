@@ -1,14 +1,11 @@
 // What NCCL's collectives do with data, against libhoring's over host memory.
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <vector>
 
 #include "catch.hpp"
-#include "collectives/horing_collectives.hpp"
 #include "on_nccl.hpp"
-#include "patterns.hpp"
 
 using namespace ho;
 using namespace ho::test;
@@ -17,65 +14,21 @@ namespace {
 
 constexpr size_t kPart = 37;  // elements of each rank
 
-// A rank's parts of all ranks, with numbers of its own.
-std::vector<std::byte> own_values(ho_comm* set, DType dtype) {
-  const size_t element = size_bytes(dtype);
-  std::vector<std::byte> bytes(kPart * element * static_cast<size_t>(ho_comm_world_size(set)));
-  for (size_t i = 0; i < bytes.size() / element; ++i) {
-    store(dtype,
-          &bytes[i * element],
-          pattern(ReduceOp::kSum, static_cast<uint32_t>(ho_comm_rank(set)), i));
+struct DeviceBytes {
+  void write(const std::vector<std::byte>& bytes) const {
+    cuda_double::set_device_bytes(memory.address(), bytes);
   }
-  return bytes;
-}
-
-enum class What { kGather, kScatter, kReduce, kBroadcast };
-
-void carry_out(paro::Collectives& over,
-               What what,
-               const paro::CollectiveOptions& options,
-               DType dtype,
-               std::byte* all,
-               std::byte* mine,
-               std::span<const size_t> counts) {
-  paro::Pending pending;
-  const size_t count = kPart * counts.size();
-  switch (what) {
-    case What::kGather:
-      must_be_ok(over.begin_all_gather(options, dtype, mine, all, counts, pending));
-      break;
-    case What::kScatter:
-      must_be_ok(over.begin_reduce_scatter(options, dtype, all, mine, counts, pending));
-      break;
-    case What::kReduce:
-      must_be_ok(over.begin_all_reduce(options, dtype, all, count, pending));
-      break;
-    case What::kBroadcast:
-      must_be_ok(over.begin_broadcast(options, dtype, all, count, counts.size() - 1, pending));
-      break;
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory.pointer()); }
+  [[nodiscard]] std::vector<std::byte> read() const {
+    return cuda_double::device_bytes(memory.address(), memory.size());
   }
-  must_join(over, pending);
-}
+  device::DeviceMemory memory;
+};
 
 void compare(const OnNccl& on, ho_comm* set, paro::Collectives& over, What what, DType dtype) {
-  paro::HoringCollectives on_host(set);
-  std::vector<std::byte> expected = own_values(set, dtype);
-  const std::vector<size_t> counts(static_cast<size_t>(ho_comm_world_size(set)), kPart);
-  const device::DeviceMemory memory = on.memory(expected.size());
-  cuda_double::set_device_bytes(memory.address(), expected);
-  const size_t mine = static_cast<size_t>(ho_comm_rank(set)) * kPart * size_bytes(dtype);
-  carry_out(on_host, what, {}, dtype, expected.data(), &expected[mine], counts);
-  auto* const all = static_cast<std::byte*>(memory.pointer());
-  carry_out(over, what, on.options(), dtype, all, all + mine, counts);
-  // After a reduce-scatter the rest is undefined.
-  const bool part = what == What::kScatter;
-  const size_t begin = part ? mine : 0;
-  const size_t bytes = part ? kPart * size_bytes(dtype) : expected.size();
-  const auto is = cuda_double::device_bytes(memory.address() + begin, bytes);
-  if (std::memcmp(is.data(), &expected[begin], bytes) != 0) {
-    throw std::runtime_error("collective " + std::to_string(static_cast<int>(what)) + " of " +
-                             std::string(to_string(dtype)) + " differs from libhoring's");
-  }
+  must_give_what_libhoring_gives(set, over, what, on.options(), dtype, kPart, [&](size_t bytes) {
+    return DeviceBytes{on.memory(bytes)};
+  });
 }
 
 }  // namespace
@@ -97,8 +50,7 @@ TEST_CASE("NCCL's collectives give what libhoring's give at each scope in every 
                                     DType::kBfloat16,
                                     DType::kFloat32,
                                     DType::kFloat64}) {
-            for (const What what :
-                 {What::kGather, What::kScatter, What::kReduce, What::kBroadcast}) {
+            for (const What what : kEveryCollective) {
               compare(on, set, *over, what, dtype);
             }
           }

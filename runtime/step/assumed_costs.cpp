@@ -6,7 +6,7 @@ namespace {
 using Link = ActionCost::Link;
 
 // Of an element, in its forward pass's time. Of those tried for collectives these lengthened steps
-// least where they were wrong (ADR 39).
+// least where they were wrong (ADR 40).
 constexpr double kForward = 1;
 constexpr double kBackward = 2;
 constexpr double kUpdate = 0.1;

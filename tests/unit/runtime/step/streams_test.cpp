@@ -114,6 +114,16 @@ TEST_CASE("every strategy's streams are right") {
   }
 }
 
+TEST_CASE("streams of many micro-batches are right") {
+  for (const char* triple : {"NNN", "IIG", "GGG"}) {
+    const StepPlan plan =
+        build_step_plan(small_shape(parse_strategy(triple).value(), 7, 1)).value();
+    const ho::Status status = verify_streams(plan, streams_of(plan));
+    INFO(triple << ": " << status.message());
+    CHECK(status.ok());
+  }
+}
+
 TEST_CASE("every wait of a stream is needed") {
   for (const StepPlan& plan : selection()) {
     const StepStreams streams = streams_of(plan);

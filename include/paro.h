@@ -185,8 +185,10 @@ typedef enum paro_place {
    * gives its work to paro_runner_options.stream between a before_ hook and its after_ hook, and
    * what the library gives that stream in the hooks comes in that order before and after it.
    * step waits for the device until the gradients' norm is known; load, read_masters, save and the
-   * like wait, too, and take host memory. Each unit's arrays are padded to equal parts of all
-   * ranks, and a save copies this rank's share of the states to host memory. */
+   * like wait, too, and take host memory. timeout_ms counts from the hook that gives a collective
+   * to the stream: it must be longer than the work that the stream has before it. Each unit's
+   * arrays are padded to equal parts of all ranks, and a save copies this rank's share of the
+   * states to host memory. */
   PARO_PLACE_DEVICE = 1
 } paro_place;
 

@@ -65,8 +65,8 @@ class Operations {
                     double factor,
                     uint64_t first_index,
                     GradientSums* sums) const = 0;
-  // Adds the first that is not finite, where there is none yet: `first_index` as above, and whether
-  // any is no number. What is added beside that is unspecified.
+  // Adds the first that is not finite, `first_index` as above; and whether it is no number, or, on
+  // a device, any is. The rest of the sums is unspecified then.
   virtual void note_not_finite(ho::DType dtype,
                                const void* values,
                                uint64_t count,

@@ -46,7 +46,8 @@ void compute(
   const auto scale = static_cast<float>(runner.updater().scale().value());
   for (uint64_t i = 0; i < shape.trained; ++i) {
     const float seen = parameters[i] + (frozen.empty() ? 0.0F : frozen[i % frozen.size()]);
-    gradients[i] += scale * (small(i + 31 * step + 17 * rank + unit) + std::floor(seen * 16) / 256);
+    gradients[i] += scale * (small(i + uint64_t{31} * step + uint64_t{17} * rank + unit) +
+                             std::floor(seen * 16) / 256);
   }
   if (job.overflows_in == static_cast<int32_t>(step) && rank == 1 && unit == 1) {
     gradients[5] = std::numeric_limits<float>::infinity();

@@ -283,9 +283,29 @@ std::string updates_by_momentum(DeviceStateMemory& memory) {
   return updates(memory, Sgd{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
 }
 
+// The index of the first that is not finite, of a second range that is noted after a first one.
+std::optional<uint64_t> noted(const Operations& operations,
+                              DType dtype,
+                              const void* values,
+                              uint64_t count,
+                              GradientSums* sums) {
+  GradientSums found = {};
+  operations.zero(sums, sizeof found);
+  operations.note_not_finite(dtype, values, count, 1000, sums);
+  operations.note_not_finite(dtype, values, count, 1000 + count, sums);
+  operations.fetch_later(sums, std::as_writable_bytes(std::span(&found, 1)));
+  return operations.finish().ok() ? first_not_finite_of(found) : std::nullopt;
+}
+
 std::string hashes_and_finds(DeviceStateMemory& memory) {
   const Operations& device = memory.operations();
   const HostOperations host;
+  const auto control = ControlMemory::make(memory);
+  if (!control.ok()) {
+    return control.status().message();
+  }
+  const ControlMemory& on_device = *control;
+  GradientSums on_host = {};
   for (const DType dtype : kTypes) {
     const size_t element = ho::size_bytes(dtype);
     for (const uint64_t count : kCounts) {
@@ -302,6 +322,10 @@ std::string hashes_and_finds(DeviceStateMemory& memory) {
           if (got.has_value() != want.has_value() ||
               (want && (got->index != want->index || got->nan != want->nan))) {
             return what + ": another first number that is not finite";
+          }
+          if (noted(device, dtype, values.on_device(), count, on_device.own()) !=
+              noted(host, dtype, values.on_host(), count, &on_host)) {
+            return what + ": noted another number that is not finite";
           }
         }
       }

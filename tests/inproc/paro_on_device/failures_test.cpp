@@ -103,6 +103,33 @@ TEST_CASE("a call of the driver that fails in a step is one cause on all ranks")
   }
 }
 
+TEST_CASE("after an abort the ranks go on from the last step with another communicator") {
+  reset_doubles(Mode::kRandom);
+  ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
+    const RankDevice device(comm);
+    Job job = job_of(parse_strategy("IIG").value(), "2x2");
+    const Trained undisturbed = train(comm, job, nullptr);
+    job.config.on_device = device.use();
+    const auto runner = make_runner(comm, job.config, device.memory());
+    load_initial(*runner);
+    static_cast<void>(train_step(*runner, job, 0));
+    // One is in the middle of a step, whose collectives others have not begun.
+    if (ho_comm_rank(comm) == 1) {
+      static_cast<void>(runner->before_forward(0));
+    } else if (ho_comm_rank(comm) == 2) {
+      runner->abort("the user has had enough");
+    }
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
+    ho::test::must_be_ok(runner->rejoin(comm));
+    static_cast<void>(train_step(*runner, job, 1));
+    static_cast<void>(train_step(*runner, job, 2));
+    if (masters_of(*runner) != undisturbed.masters) {
+      throw std::runtime_error("other masters than without the abort");
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
 TEST_CASE("a rank that leaves in the middle of a step is named on all others in time") {
   reset_doubles(Mode::kRandom);
   const auto errors = errors_of(

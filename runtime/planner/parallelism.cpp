@@ -149,10 +149,13 @@ PipelineShape shape_of(const Parallelism& sizes, uint32_t micro_batches) {
 RankModel model_of_rank(const Transformer& model, const Parallelism& sizes) {
   const auto units = units_of(model);
   RankModel most;
+  size_t layers = 0;
   for (uint32_t stage = 0; stage < sizes.pipeline; ++stage) {
     RankModel rank;
+    const size_t begin = stage * model.layers.size() / sizes.pipeline;
     const size_t end = (stage + size_t{1}) * model.layers.size() / sizes.pipeline;
-    for (size_t at = stage * model.layers.size() / sizes.pipeline; at < end; ++at) {
+    layers = std::max(layers, end - begin);
+    for (size_t at = begin; at < end; ++at) {
       const ModelUnit& unit = units[1 + at];
       rank.dense += (unit.parameters - unit.routed) / sizes.tensor;
       rank.routed += unit.routed / sizes.tensor / sizes.expert;
@@ -167,7 +170,7 @@ RankModel model_of_rank(const Transformer& model, const Parallelism& sizes) {
       most = rank;
     }
   }
-  most.layers = static_cast<uint32_t>((model.layers.size() + sizes.pipeline - 1) / sizes.pipeline);
+  most.layers = static_cast<uint32_t>(layers);
   return most;
 }
 

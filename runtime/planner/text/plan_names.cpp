@@ -367,6 +367,13 @@ ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options) {
   return {};
 }
 
+void note_network(const PlanOptions& options, PlannerRequest& request) {
+  request.assumed.push_back(fmt::format("{} between nodes: give {}, or {} with levels",
+                                        *options.nccl_network,
+                                        options.named("instance"),
+                                        options.named("cluster")));
+}
+
 ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   if (!options.nccl_network) {
     return {};
@@ -376,12 +383,6 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   if (!links.levels.empty()) {  // they are what collectives have been measured to take
     links.trees = {links.levels};
     return {};
-  }
-  if (options.network_assumed && request.world.group_count > 1) {
-    request.assumed.push_back(fmt::format("{} between nodes: give {}, or {} with levels",
-                                          *options.nccl_network,
-                                          options.named("instance"),
-                                          options.named("cluster")));
   }
   const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.

@@ -526,15 +526,22 @@ void note_defaults(const PlanTexts& texts, PlanOptions& options) {
 
 ho::Status complete(PlanOptions& options) {
   PlannerRequest& request = options.request;
+  const bool assumes_network = options.network_assumed && options.nccl_network &&
+                               request.links.levels.empty() && request.world.group_count > 1;
+  HORING_TRY(set_nccl(options, request));
   if (options.job) {
     HORING_TRY(check(request));
     HORING_ASSIGN(options.steps, apply(*options.job, request));
     options.micro_batch = options.steps.batch.micro_batch;
     options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
+    HORING_TRY(set_nccl(options, request));  // of what is left to data parallelism
   }
   request.micro_batch = options.micro_batch;
   request.bytes.gradient_sum = bytes_of_sum(request);
-  return set_nccl(options, request);
+  if (assumes_network) {
+    note_network(options, request);
+  }
+  return {};
 }
 
 std::span<const PlanOption> plan_options() {

@@ -285,6 +285,32 @@ TEST_CASE("a GPU's name that means several, and bytes beside a precision, are to
   CHECK(understood(texts).request.bytes.optimizer == 12);
 }
 
+TEST_CASE("an A100's default MFU plans the steps that it comes from") {
+  // MPT 1B and 3B on 8 of them, tokens/s of a GPU: tools/cli/paro/validation/tables/
+  // llm-foundry-a100-40.json.
+  struct Row {
+    const char* shape;
+    const char* micro_batch;
+    double tokens_per_s;
+  };
+  const ho::test::TemporaryFolder folder;
+  for (const Row& row : {Row{R"("n_embd": 2048, "n_head": 16, "n_layer": 24)", "8", 19271},
+                         Row{R"("n_embd": 2560, "n_head": 20, "n_layer": 32)", "5", 10065}}) {
+    PlanTexts texts;
+    texts.model = folder.path("config.json");
+    std::ofstream(*texts.model) << R"({"model_type": "gpt2", "n_positions": 2048, )" << row.shape
+                                << R"(, "vocab_size": 50368})";
+    texts.gpu = "a100-40";
+    texts.nodes = "1";
+    texts.micro_batch = row.micro_batch;
+    texts.accumulation = "8";
+    const PlanOptions options = understood(texts);
+    const auto figures = figures_of(*parse_strategy("GGG"), options.request);
+    REQUIRE(figures.ok());
+    CHECK(*options.tokens_per_s(figures->time.step_s) == Approx(row.tokens_per_s).epsilon(0.04));
+  }
+}
+
 TEST_CASE("adapters are beside the model's parameters, and they alone are trained") {
   PlanTexts texts = plan_by_names();
   texts.model = "llama-3-8b,adapters=4e7";

@@ -95,8 +95,8 @@ enum class Pattern : uint8_t { kGather, kCircle, kPairs };
 
 // Of one rank and micro-batch, forward and backward.
 struct DimensionTraffic {
-  std::string_view dimension;  // "tp"
-  double bytes = 0;            // that the rank sends, and receives as many
+  std::string_view dimension = "";  // "tp"
+  double bytes = 0;                 // that the rank sends, and receives as many
   Pattern pattern = Pattern::kPairs;
   Level level = Level::kIntra;
   // In so many collectives one after the other, each among so many ranks, this far from one

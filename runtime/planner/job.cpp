@@ -24,6 +24,13 @@ ActivationShape activation_shape(const Job& job, Recompute recompute, double seq
 
 double sequence_of(const Job& job, PlannerRequest& request) {
   if (job.sequence > 0) {
+    if (job.model.sequence > 0 && job.sequence > job.model.sequence) {
+      request.assumed.push_back(
+          fmt::format("sequences of {} tokens, though the model has {} positions: give {}",
+                      job.sequence,
+                      job.model.sequence,
+                      job.named("sequence")));
+    }
     return job.sequence;
   }
   constexpr double kUsual = 2048;

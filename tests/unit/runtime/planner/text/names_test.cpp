@@ -311,6 +311,28 @@ TEST_CASE("an A100's default MFU plans the steps that it comes from") {
   }
 }
 
+TEST_CASE("what does not count, or cannot be of the machine or the model, is told") {
+  PlanTexts texts = plan_by_names();
+  texts.mfu = "0.4";
+  texts.compute_time = "4s";
+  texts.sequence = "16384";
+  const PlanOptions beside = understood(texts);
+  CHECK(assumes(beside, "--compute-time 4s counts, not --mfu"));
+  CHECK(assumes(beside, "sequences of 16384 tokens, though the model has 8192 positions: give"));
+  CHECK_FALSE(assumes(understood(plan_by_names()), "though"));
+  texts = plan_by_names();
+  texts.nodes = "1";
+  texts.inter_call = "1us";
+  const PlanOptions alone = understood(texts);
+  CHECK(assumes(alone, "nothing between nodes, of which there is one: --network does not count"));
+  CHECK(assumes(alone, "--inter-call does not count"));
+  texts = plan_by_names();
+  texts.gpu.reset();
+  texts.instance = "p5.48xlarge";
+  texts.ranks_per_node = "16";
+  CHECK(assumes(understood(texts), "16 ranks a node, though p5.48xlarge has 8 GPUs"));
+}
+
 TEST_CASE("adapters are beside the model's parameters, and they alone are trained") {
   PlanTexts texts = plan_by_names();
   texts.model = "llama-3-8b,adapters=4e7";
@@ -489,6 +511,19 @@ TEST_CASE("assumptions are in JSON") {
   CHECK(json["assumed"].size() == options.request.assumed.size());
   CHECK(json["parallelism"].is_null());
   CHECK(json["strategies"][0]["memory_bytes"]["reserve"] == 4.8e9);
+}
+
+TEST_CASE("a model that cannot be read is told with what is near, and a folder with its file") {
+  const ho::test::TemporaryFolder folder;
+  PlanTexts texts = plan_by_names();
+  texts.model = "meta-llama/Meta-Llama-3-8B";
+  const std::string message = understand(texts).status().message();
+  CHECK(message.find("--model meta-llama/Meta-Llama-3-8B: cannot be read (") == 0);
+  CHECK(message.find("); near it: ") != std::string::npos);
+  CHECK(message.find("llama-3-8b") != std::string::npos);
+  texts.model = folder.path(".");
+  CHECK(understand(texts).status().message().find(": its config.json cannot be read (") !=
+        std::string::npos);
 }
 
 TEST_CASE("names and numbers that cannot be are one line") {

@@ -249,6 +249,40 @@ void set_recomputed(const Job& job, double sequence, const Batch& batch, Planner
   }
 }
 
+// Of a step: its computation, and what it waits for of `others`.
+ho::Status set_computation(const Job& job,
+                           const Computing& computing,
+                           const Batch& batch,
+                           OtherDimensions others,
+                           double sequence,
+                           PlannerRequest& request) {
+  request.micro_batch = batch.micro_batch;
+  const double sequences = double{1} * batch.micro_batch * batch.accumulation;
+  request.compute_s =
+      job.compute_s.value_or(computing.sequence_s * sequences * (1 + others.bubble));
+  if (!job.compute_s && job.gpu) {
+    const ActivationShape shape = activation_shape(job, job.recompute, sequence);
+    others.traffic = traffic_of(job.sizes, job.model, others.nodes, shape);
+    request.others = std::move(others);
+    set_waiting(request);
+  }
+  if (!job.compute_s && !job.gpu) {
+    request.assumed.push_back(
+        fmt::format("no computation, communication alone is compared: give {} or {}",
+                    job.named("gpu"),
+                    job.named("compute-time")));
+  }
+  if (request.compute_s > kMaxSeconds) {
+    return ho::invalid(fmt::format("{} {} and {} make a step of {:.3g} s; takes at most {:.3g} s",
+                                   job.named("sequence"),
+                                   sequence,
+                                   job.named("mfu"),
+                                   request.compute_s,
+                                   kMaxSeconds));
+  }
+  return {};
+}
+
 }  // namespace
 
 Precision precision_of(const Job& job) {
@@ -289,28 +323,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   HORING_ASSIGN(const Batch batch, batch_of(job, data.replicas, request));
   request.micro_batches = batch.accumulation;
   const double bubble = bubble_share(job.sizes, batch.accumulation);
-  request.micro_batch = batch.micro_batch;
-  const double sequences = double{1} * batch.micro_batch * batch.accumulation;
-  request.compute_s = job.compute_s.value_or(computing.sequence_s * sequences * (1 + bubble));
-  if (!job.compute_s && job.gpu) {
-    const ActivationShape shape = activation_shape(job, job.recompute, sequence);
-    request.others = {traffic_of(job.sizes, job.model, nodes, shape), nodes, links, bubble};
-    set_waiting(request);
-  }
-  if (!job.compute_s && !job.gpu) {
-    request.assumed.push_back(
-        fmt::format("no computation, communication alone is compared: give {} or {}",
-                    job.named("gpu"),
-                    job.named("compute-time")));
-  }
-  if (request.compute_s > kMaxSeconds) {
-    return ho::invalid(fmt::format("{} {} and {} make a step of {:.3g} s; takes at most {:.3g} s",
-                                   job.named("sequence"),
-                                   sequence,
-                                   job.named("mfu"),
-                                   request.compute_s,
-                                   kMaxSeconds));
-  }
+  HORING_TRY(set_computation(job, computing, batch, {{}, nodes, links, bubble}, sequence, request));
   const double of_sequence = activations_of(job, job.recompute, sequence, batch.accumulation);
   request.activation_bytes = job.activation_bytes.value_or(of_sequence * batch.micro_batch);
   request.activations_of_sequence = job.activation_bytes.value_or(of_sequence);

@@ -32,7 +32,7 @@ TEST_CASE("each strategy has the micro-batch that its memory is for") {
   REQUIRE(all.ok());
   for (const StrategyFigures& row : all->figures) {
     INFO(letters(row.strategy));
-    const double of_micro_batch = 4 / row.micro_batches * 10e9;
+    const double of_micro_batch = 4.0 / row.micro_batches * 10e9;
     CHECK(row.memory.activations == of_micro_batch);
     const double others = row.memory.total() - of_micro_batch;
     // A larger one of those that divide would not have fitted, or is no faster and takes memory

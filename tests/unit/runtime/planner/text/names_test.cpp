@@ -46,7 +46,7 @@ TEST_CASE("ranks of one sequence share states and add up gradients, and take one
   CHECK(request.world.group_size == 8);
   CHECK(request.links.nics_per_group == 8);
   CHECK(request.sequences == 1);
-  CHECK(options.tokens_per_rank() == 32768 / 8);
+  CHECK(options.tokens_per_rank() == 32768.0 / 8);
   const double parameters = 8030261248;
   const auto states = [&](const char* strategy) {
     return memory_of(*parse_strategy(strategy), with_batch(*parse_strategy(strategy), request))

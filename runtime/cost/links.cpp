@@ -22,18 +22,6 @@ ho::cost::Cluster two_levels(const WorldShape& world, const Links& links) {
   return {group, groups};
 }
 
-ho::cost::Algorithm algorithm_of(WorldAlgorithm algorithm) {
-  switch (algorithm) {
-    case WorldAlgorithm::kRing:
-      return ho::cost::Algorithm::kRing;
-    case WorldAlgorithm::kMultiRing:
-      return ho::cost::Algorithm::kMultiRing;
-    case WorldAlgorithm::kHoRing:
-      break;
-  }
-  return ho::cost::Algorithm::kHoRing;
-}
-
 // All levels above a node's, or that one where they join nothing.
 void halve_outer(ho::cost::Cluster& cluster) {
   const auto joins = [](const ho::cost::Level& level) { return level.size > 1; };
@@ -46,6 +34,18 @@ void halve_outer(ho::cost::Cluster& cluster) {
 }
 
 }  // namespace
+
+ho::cost::Algorithm algorithm_of(WorldAlgorithm algorithm) {
+  switch (algorithm) {
+    case WorldAlgorithm::kRing:
+      return ho::cost::Algorithm::kRing;
+    case WorldAlgorithm::kMultiRing:
+      return ho::cost::Algorithm::kMultiRing;
+    case WorldAlgorithm::kHoRing:
+      break;
+  }
+  return ho::cost::Algorithm::kHoRing;
+}
 
 Links half_as_good(const WorldShape& world, const Links& links) {
   Links half = links;
@@ -79,6 +79,24 @@ size_t outermost_level(const ho::cost::Cluster& cluster) {
     --outermost;
   }
   return outermost;
+}
+
+double seconds_among(const ho::cost::Members& members,
+                     const WorldShape& nodes,
+                     const Links& links,
+                     const ho::cost::Call& call) {
+  const bool inside = members.front() == ho::cost::member_count(members);
+  const double call_s = !links.levels.empty() ? 0
+                        : inside              ? links.intra_call_s
+                                              : links.inter_call_s;
+  if (links.protocols.empty()) {
+    return call_s + seconds_of(levels_of(nodes, links), members, call);
+  }
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const ho::cost::Cluster& cluster : links.protocols) {
+    seconds = std::min(seconds, seconds_of(cluster, members, call));
+  }
+  return call_s + seconds;
 }
 
 CollectiveSeconds::Protocol CollectiveSeconds::protocol_of(ho::cost::Cluster cluster,

@@ -23,6 +23,7 @@ inline constexpr std::array kWorldAlgorithmNames{
 [[nodiscard]] constexpr std::string_view to_string(WorldAlgorithm algorithm) {
   return kWorldAlgorithmNames.at(static_cast<size_t>(algorithm));
 }
+[[nodiscard]] ho::cost::Algorithm algorithm_of(WorldAlgorithm algorithm);
 
 struct Links {
   double intra_bytes_per_s = 0;  // B', per rank
@@ -59,6 +60,12 @@ struct Links {
 // The same where what joins nodes is half as good: half the rate, twice the latency and what a call
 // takes. On one node it is what joins its ranks.
 [[nodiscard]] Links half_as_good(const WorldShape& world, const Links& links);
+
+// Of one among some ranks of nodes, whose levels and links these are: `members` of levels_of().
+[[nodiscard]] double seconds_among(const ho::cost::Members& members,
+                                   const WorldShape& nodes,
+                                   const Links& links,
+                                   const ho::cost::Call& call);
 
 class CollectiveSeconds {
  public:

@@ -8,16 +8,29 @@ namespace {
 PlannerRequest with_batch(const Batch& batch, const PlannerRequest& request) {
   PlannerRequest chosen = request;
   chosen.sequences = 0;
+  chosen.micro_batch = batch.micro_batch;
   chosen.micro_batches = batch.accumulation;
   chosen.activation_bytes = request.activations_of_sequence * batch.micro_batch;
   // A single micro-batch has nothing to add up.
   if (batch.accumulation == 1 && request.sharing_units == 0) {
     chosen.bytes.gradient_sum = 0;
   }
+  set_waiting(chosen);
   return chosen;
 }
 
 }  // namespace
+
+void set_waiting(PlannerRequest& request) {
+  if (request.others.traffic.empty()) {
+    return;
+  }
+  const WaitingSeconds waiting = waiting_seconds(
+      request.others, request.micro_batch, request.micro_batches, request.effects.launch_s);
+  request.compute_s += waiting.usual - request.waiting_s;
+  request.waiting_s = waiting.usual;
+  request.half_links_more_s = waiting.on_half_links - waiting.usual;
+}
 
 PlannerRequest with_batch(const Strategy& strategy, const PlannerRequest& request) {
   if (request.sequences == 0) {

@@ -16,6 +16,8 @@ namespace paro {
 // The same with the micro-batch that figures of the request have.
 [[nodiscard]] PlannerRequest with_batch_of(const StrategyFigures& figures,
                                            const PlannerRequest& request);
+// The request's waiting_s for its own micro-batches; where other dimensions send nothing, as it is.
+void set_waiting(PlannerRequest& request);
 // Of a request with `sequences`, the figures with a smaller micro-batch: at most half as many
 // sequences, so that there are few of them to compare. Nothing after micro-batches of 1.
 [[nodiscard]] ho::Result<std::optional<StrategyFigures>> with_smaller_batch(

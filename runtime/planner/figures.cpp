@@ -33,6 +33,20 @@ StateBytes states_of(const Strategy& strategy, const PlannerRequest& request) {
           dense.optimizer + routed.optimizer};
 }
 
+// What other dimensions send is slower too.
+ho::Result<double> half_links_step_s(const Strategy& strategy, const PlannerRequest& request) {
+  PlannerRequest waiting_longer;
+  const PlannerRequest* on_slower = &request;
+  if (request.half_links_more_s > 0) {
+    waiting_longer = request;
+    waiting_longer.compute_s += request.half_links_more_s;
+    on_slower = &waiting_longer;
+  }
+  const Links slower = half_as_good(request.world, request.links);
+  HORING_ASSIGN(const VirtualStep step, virtual_step(strategy, *on_slower, slower, Gains::kNo));
+  return range_of(path_of(step, strategy, *on_slower), *on_slower).expected_s;
+}
+
 }  // namespace
 
 MemoryNeed memory_of(const Strategy& strategy, const PlannerRequest& request) {
@@ -100,9 +114,7 @@ ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRe
   time.step_s = time.range.expected_s;
   time.intra = step.intra;
   time.inter = step.inter;
-  const Links slower = half_as_good(request.world, request.links);
-  HORING_ASSIGN(const VirtualStep on_slower, virtual_step(strategy, request, slower, Gains::kNo));
-  time.half_links_s = range_of(path_of(on_slower, strategy, request), request).expected_s;
+  HORING_ASSIGN(time.half_links_s, half_links_step_s(strategy, request));
   return figures;
 }
 

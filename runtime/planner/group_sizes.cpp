@@ -1,5 +1,7 @@
 #include "planner/group_sizes.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -22,6 +24,33 @@ std::vector<uint32_t> sizes_of(const PlannerRequest& request, const GroupSizeLis
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   return sizes;
+}
+
+// The next sizes that tile, below and above: "8 or 16".
+std::string near_sizes(const PlannerRequest& request, uint32_t size) {
+  uint64_t below = 0;
+  uint64_t above = 0;
+  for (const uint64_t each : group_sizes(levels_of(request.world, request.links))) {
+    if (each < size) {
+      below = each;
+    } else if (above == 0) {
+      above = each;
+    }
+  }
+  return below > 0 && above > 0 ? fmt::format("{} or {}", below, above)
+                                : fmt::to_string(below + above);
+}
+
+ho::Result<PlannerRequest> with_listed_size(const PlannerRequest& request,
+                                            uint32_t size,
+                                            const GroupSizeList& list) {
+  auto sized = with_group_size(request, size);
+  return sized.ok() ? sized
+                    : ho::invalid(fmt::format("{} {}: {}; takes {}",
+                                              list.named("group-sizes"),
+                                              size,
+                                              sized.status().message(),
+                                              near_sizes(request, size)));
 }
 
 size_t size_of(size_t row) {
@@ -103,7 +132,7 @@ ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request, const Grou
   size_t own = 0;                        // the request's own size, a node's ranks, if listed
   for (const uint32_t size : sizes_of(request, list)) {
     own += size < request.world.group_size ? 1 : 0;
-    HORING_ASSIGN(PlannerRequest sized, with_group_size(request, size));
+    HORING_ASSIGN(PlannerRequest sized, with_listed_size(request, size, list));
     HORING_ASSIGN(const std::vector<StrategyFigures> of_sized, all_figures(sized));
     requests.push_back(std::move(sized));
     figures.insert(figures.end(), of_sized.begin(), of_sized.end());

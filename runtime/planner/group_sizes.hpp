@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/option_names.hpp"
 #include "base/status.hpp"
 #include "planner/planner.hpp"
 #include "planner/request.hpp"
@@ -21,6 +22,7 @@ namespace paro {
 struct GroupSizeList {
   bool all = false;
   std::vector<uint32_t> sizes;
+  ho::OptionNames named = {};  // in messages
 };
 
 // The request with groups of another size. Its links stay: two rates become two levels.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/quantity.hpp"
+#include "planner/batch.hpp"
 
 namespace paro {
 namespace {
@@ -23,6 +24,13 @@ ActivationShape activation_shape(const Job& job, Recompute recompute, double seq
 
 double sequence_of(const Job& job, PlannerRequest& request) {
   if (job.sequence > 0) {
+    if (job.model.sequence > 0 && job.sequence > job.model.sequence) {
+      request.assumed.push_back(
+          fmt::format("sequences of {} tokens, though the model has {} positions: give {}",
+                      job.sequence,
+                      job.model.sequence,
+                      job.named("sequence")));
+    }
     return job.sequence;
   }
   constexpr double kUsual = 2048;
@@ -96,22 +104,6 @@ void set_model(const Job& job, double sequence, PlannerRequest& request) {
   if (job.sizes.pipeline == 1) {
     set_units(job, sequence, trained_share, request);
   }
-}
-
-// Seconds of what other dimensions send for one sequence, none of it hidden.
-double beside_s(const Job& job,
-                const PlannerRequest& request,
-                const WorldShape& nodes,
-                double sequence) {
-  const double nics = std::max(request.links.nics_per_group / nodes.group_size, 1e-9);
-  double seconds = 0;
-  for (const DimensionTraffic& each :
-       traffic_of(job.sizes, job.model, nodes, activation_shape(job, job.recompute, sequence))) {
-    const double inter = request.links.inter_bytes_per_s * std::min(nics, 1.0);
-    const double rate = each.level == Level::kIntra ? request.links.intra_bytes_per_s : inter;
-    seconds += rate > 0 ? each.bytes / rate : 0;
-  }
-  return seconds;
 }
 
 StepFlops flops_of(const Job& job,
@@ -235,6 +227,7 @@ double activations_of(const Job& job, Recompute recompute, double sequence, uint
 // goes on at the same rate.
 void set_recomputed(const Job& job, double sequence, const Batch& batch, PlannerRequest& request) {
   const double executed = flops_of(job, job.recompute, sequence, request).executed();
+  const double computing_s = request.compute_s - request.waiting_s;
   for (const auto& [recompute, name] :
        {std::pair(Recompute::kSelective, "selective"), std::pair(Recompute::kFull, "full")}) {
     if (recompute <= job.recompute) {
@@ -242,12 +235,52 @@ void set_recomputed(const Job& job, double sequence, const Batch& batch, Planner
     }
     const StepFlops flops = flops_of(job, recompute, sequence, request);
     const double of_sequence = activations_of(job, recompute, sequence, batch.accumulation);
+    std::vector<DimensionTraffic> traffic;
+    if (!request.others.traffic.empty()) {
+      const ActivationShape shape = activation_shape(job, recompute, sequence);
+      traffic = traffic_of(job.sizes, job.model, request.others.nodes, shape);
+    }
     request.recomputed.push_back({name,
                                   of_sequence * batch.micro_batch,
                                   of_sequence,
-                                  request.compute_s * flops.executed() / executed,
-                                  flops.forward / flops.executed()});
+                                  computing_s * flops.executed() / executed,
+                                  flops.forward / flops.executed(),
+                                  traffic});
   }
+}
+
+// Of a step: its computation, and what it waits for of `others`.
+ho::Status set_computation(const Job& job,
+                           const Computing& computing,
+                           const Batch& batch,
+                           OtherDimensions others,
+                           double sequence,
+                           PlannerRequest& request) {
+  request.micro_batch = batch.micro_batch;
+  const double sequences = double{1} * batch.micro_batch * batch.accumulation;
+  request.compute_s =
+      job.compute_s.value_or(computing.sequence_s * sequences * (1 + others.bubble));
+  if (!job.compute_s && job.gpu) {
+    const ActivationShape shape = activation_shape(job, job.recompute, sequence);
+    others.traffic = traffic_of(job.sizes, job.model, others.nodes, shape);
+    request.others = std::move(others);
+    set_waiting(request);
+  }
+  if (!job.compute_s && !job.gpu) {
+    request.assumed.push_back(
+        fmt::format("no computation, communication alone is compared: give {} or {}",
+                    job.named("gpu"),
+                    job.named("compute-time")));
+  }
+  if (request.compute_s > kMaxSeconds) {
+    return ho::invalid(fmt::format("{} {} and {} make a step of {:.3g} s; takes at most {:.3g} s",
+                                   job.named("sequence"),
+                                   sequence,
+                                   job.named("mfu"),
+                                   request.compute_s,
+                                   kMaxSeconds));
+  }
+  return {};
 }
 
 }  // namespace
@@ -278,7 +311,9 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   }
   set_bytes(job, precision, request);
   HORING_ASSIGN(const Computing computing, computing_of(job, precision, sequence, request));
-  const double waiting_s = beside_s(job, request, nodes, sequence);
+  const Links links = request.links;
+  request.links.protocols.clear();
+  request.links.trees.clear();
   set_model(job, sequence, request);
   const DataParallel data = data_parallel(job.sizes, nodes, request.links.nics_per_group);
   request.world = data.world;
@@ -288,25 +323,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   HORING_ASSIGN(const Batch batch, batch_of(job, data.replicas, request));
   request.micro_batches = batch.accumulation;
   const double bubble = bubble_share(job.sizes, batch.accumulation);
-  const double sequences = double{1} * batch.micro_batch * batch.accumulation;
-  request.compute_s =
-      job.compute_s.value_or((computing.sequence_s + waiting_s) * sequences * (1 + bubble));
-  request.waiting_s = job.compute_s ? 0 : waiting_s * sequences * (1 + bubble);
-  if (!job.compute_s && !job.gpu) {
-    request.compute_s = request.waiting_s = 0;
-    request.assumed.push_back(
-        fmt::format("no computation, communication alone is compared: give {} or {}",
-                    job.named("gpu"),
-                    job.named("compute-time")));
-  }
-  if (request.compute_s > kMaxSeconds) {
-    return ho::invalid(fmt::format("{} {} and {} make a step of {:.3g} s; takes at most {:.3g} s",
-                                   job.named("sequence"),
-                                   sequence,
-                                   job.named("mfu"),
-                                   request.compute_s,
-                                   kMaxSeconds));
-  }
+  HORING_TRY(set_computation(job, computing, batch, {{}, nodes, links, bubble}, sequence, request));
   const double of_sequence = activations_of(job, job.recompute, sequence, batch.accumulation);
   request.activation_bytes = job.activation_bytes.value_or(of_sequence * batch.micro_batch);
   request.activations_of_sequence = job.activation_bytes.value_or(of_sequence);

@@ -5,7 +5,8 @@
 // request's `assumed`.
 //
 //   computation = FLOPs of the model (causal attention once) x tokens / (t p c) / (peak x MFU),
-//                 plus what other dimensions communicate, which waits, and the pipeline's bubble
+//                 plus what other dimensions communicate, which waits (planner/waiting.hpp), and
+//                 the pipeline's bubble
 //   activations = those of model/activations.hpp for the micro-batch
 #pragma once
 
@@ -56,8 +57,9 @@ struct JobSteps {
 // As given, else bf16, or fp16 where the GPU has no bf16.
 [[nodiscard]] Precision precision_of(const Job& job);
 
-// In: world and links of nodes and NICs of a node, memory of a GPU, the model's parameters and
-// trained ones. Out: all that the job has to do with.
+// In: world and links of nodes and NICs of a node, with the protocols that they have, memory of a
+// GPU, the model's parameters and trained ones. Out: all that the job has to do with; links of what
+// data parallelism sees, without protocols.
 [[nodiscard]] ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request);
 
 }  // namespace paro

@@ -47,6 +47,7 @@ void try_micro_batches(const Strategy& strategy,
     smaller.micro_batch /= parts;
     smaller.micro_batches *= parts;
     smaller.activation_bytes /= parts;
+    set_waiting(smaller);
     if (request.micro_batches == 1 && request.bytes.gradient > 0) {  // now they are added
       smaller.bytes.gradient_sum = std::max(request.bytes.gradient, kFp32);
     }
@@ -65,8 +66,10 @@ void try_recomputation(const PlannerRequest& request, std::vector<Remedy>& remed
     Remedy remedy{std::string(each.name) + " recomputation", request};
     remedy.request.activation_bytes = each.activation_bytes;
     remedy.request.activations_of_sequence = each.activations_of_sequence;
-    remedy.request.compute_s = each.compute_s;
+    remedy.request.compute_s = each.compute_s + request.waiting_s;
     remedy.request.forward_share = each.forward_share;
+    remedy.request.others.traffic = each.traffic;
+    set_waiting(remedy.request);
     remedies.push_back(std::move(remedy));
   }
 }

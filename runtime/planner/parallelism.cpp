@@ -149,10 +149,13 @@ PipelineShape shape_of(const Parallelism& sizes, uint32_t micro_batches) {
 RankModel model_of_rank(const Transformer& model, const Parallelism& sizes) {
   const auto units = units_of(model);
   RankModel most;
+  size_t layers = 0;
   for (uint32_t stage = 0; stage < sizes.pipeline; ++stage) {
     RankModel rank;
+    const size_t begin = stage * model.layers.size() / sizes.pipeline;
     const size_t end = (stage + size_t{1}) * model.layers.size() / sizes.pipeline;
-    for (size_t at = stage * model.layers.size() / sizes.pipeline; at < end; ++at) {
+    layers = std::max(layers, end - begin);
+    for (size_t at = begin; at < end; ++at) {
       const ModelUnit& unit = units[1 + at];
       rank.dense += (unit.parameters - unit.routed) / sizes.tensor;
       rank.routed += unit.routed / sizes.tensor / sizes.expert;
@@ -167,7 +170,7 @@ RankModel model_of_rank(const Transformer& model, const Parallelism& sizes) {
       most = rank;
     }
   }
-  most.layers = static_cast<uint32_t>((model.layers.size() + sizes.pipeline - 1) / sizes.pipeline);
+  most.layers = static_cast<uint32_t>(layers);
   return most;
 }
 
@@ -206,6 +209,18 @@ double bubble_share(const Parallelism& sizes, uint32_t micro_batches) {
   return (double{1} * sizes.pipeline - 1) / (double{1} * sizes.parts * micro_batches);
 }
 
+ho::cost::Members members_of(const DimensionTraffic& traffic, const WorldShape& nodes) {
+  uint32_t of_node = std::clamp(nodes.group_size / traffic.stride, 1U, traffic.ranks);
+  while (traffic.ranks % of_node != 0) {
+    --of_node;
+  }
+  ho::cost::Members members;
+  members.fill(1);
+  members[0] = of_node;
+  members[1] = traffic.ranks / of_node;
+  return members;
+}
+
 std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
                                          const Transformer& model,
                                          const WorldShape& world,
@@ -220,32 +235,52 @@ std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
   const double layers = static_cast<double>(model.layers.size()) / stages;
   double keys = 0;    // of all layers, elements of a token
   double routed = 0;  // experts of a token in all layers
+  double routed_layers = 0;
   for (const Layer& layer : model.layers) {
     const Attention& attention = layer.attention;
     keys += attention.kv_heads * (attention.head_dim + attention.value_dim);
     routed += layer.experts.active;
+    routed_layers += layer.experts.active > 0 ? 1 : 0;
   }
   keys /= stages;
   routed /= stages;
+  routed_layers /= stages;
   const double forward = shape.recompute == Recompute::kFull ? 2 : 1;  // times
-  const double node = world.group_size;
-  const auto level = [&](double ranks) { return ranks <= node ? Level::kIntra : Level::kInter; };
-  const double all = double{1} * world.ranks();
+  const uint32_t next_stage = world.ranks() / sizes.pipeline;
+  const double boundaries = sizes.pipeline > 1 ? 2.0 * sizes.parts : 0;
   const std::array dimensions{
       DimensionTraffic{
-          "tp", value * 4 * (forward + 1) * tokens * model.hidden * (t - 1) / t * layers, level(t)},
-      DimensionTraffic{"cp", value * (forward + 2) * tokens * keys / t * (c - 1), level(t * c)},
-      DimensionTraffic{"ep",
-                       value * 2 * (forward + 1) * tokens * model.hidden / t * routed * (e - 1) / e,
-                       level(t * c * e)},
-      DimensionTraffic{"pp",
-                       sizes.pipeline > 1 ? value * 2 * tokens * model.hidden / t * sizes.parts : 0,
-                       level(all)}};
+          .dimension = "tp",
+          .bytes = value * 4 * (forward + 1) * tokens * model.hidden * (t - 1) / t * layers,
+          .pattern = Pattern::kGather,
+          .calls = 4 * (forward + 1) * layers,
+          .ranks = sizes.tensor,
+          .stride = 1},
+      DimensionTraffic{.dimension = "cp",
+                       .bytes = value * (forward + 2) * tokens * keys / t * (c - 1),
+                       .pattern = Pattern::kCircle,
+                       .calls = (forward + 2) * layers,
+                       .ranks = sizes.context,
+                       .stride = sizes.tensor},
+      DimensionTraffic{
+          .dimension = "ep",
+          .bytes = value * 2 * (forward + 1) * tokens * model.hidden / t * routed * (e - 1) / e,
+          .calls = 2 * (forward + 1) * routed_layers,
+          .ranks = sizes.expert,
+          .stride = sizes.tensor * sizes.context},
+      DimensionTraffic{
+          .dimension = "pp",
+          .bytes = value * tokens * model.hidden / t * boundaries,
+          .calls = boundaries,
+          .ranks = 2,
+          .stride = world.group_count > 1 ? std::max(next_stage, world.group_size) : next_stage}};
   std::vector<DimensionTraffic> used;
-  std::copy_if(dimensions.begin(),
-               dimensions.end(),
-               std::back_inserter(used),
-               [](const DimensionTraffic& each) { return each.bytes > 0; });
+  for (DimensionTraffic each : dimensions) {
+    if (each.bytes > 0) {
+      each.level = members_of(each, world).front() == each.ranks ? Level::kIntra : Level::kInter;
+      used.push_back(each);
+    }
+  }
   return used;
 }
 

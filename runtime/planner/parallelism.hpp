@@ -21,6 +21,7 @@
 
 #include "base/option_names.hpp"
 #include "base/status.hpp"
+#include "cost/cluster.hpp"
 #include "cost/memory.hpp"
 #include "model/activations.hpp"
 #include "model/transformer.hpp"
@@ -89,23 +90,38 @@ struct RankModel {
 
 enum class Level : uint8_t { kIntra, kInter };
 
+// How ranks send: an all-gather or a reduce-scatter, once around a circle, or each to each.
+enum class Pattern : uint8_t { kGather, kCircle, kPairs };
+
 // Of one rank and micro-batch, forward and backward.
 struct DimensionTraffic {
-  std::string_view dimension;  // "tp"
-  double bytes = 0;            // that the rank sends, and receives as many
+  std::string_view dimension = "";  // "tp"
+  double bytes = 0;                 // that the rank sends, and receives as many
+  Pattern pattern = Pattern::kPairs;
   Level level = Level::kIntra;
+  // In so many collectives one after the other, each among so many ranks, this far from one
+  // another.
+  double calls = 0;
+  uint32_t ranks = 1;
+  uint32_t stride = 1;
 };
 
 // Of those whose size is above 1. Per layer: tensor parallelism 4 all-reduces, 8 b s h (t - 1) / t
 // elements; context parallelism passes keys and values around once forward, and with their
 // gradients twice backward; expert parallelism sends a token to its experts and back, and both
 // again for gradients, 4 b s h k (e - 1) / e. Pipelines pass b s h both ways at each of a stage's
-// v boundaries. s is a rank's part of the sequence, and with sequence parallelism tensor-parallel
-// ranks send a t-th of it each. Elements have the shape's bytes. Full recomputation does the
-// forward part's once more.
+// v boundaries, to another node where there are several. An all-reduce is two calls, a
+// reduce-scatter and an all-gather, with sequence parallelism at different places. s is a rank's
+// part of the sequence, and with sequence parallelism tensor-parallel ranks send a t-th of it each.
+// Elements have the shape's bytes. Full recomputation does the forward part's once more.
 [[nodiscard]] std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
                                                        const Transformer& model,
                                                        const WorldShape& world,
                                                        const ActivationShape& shape);
+
+// Of one of its collectives, how many ranks are in a node, and in how many nodes: where nodes do
+// not divide them, fewer in each.
+[[nodiscard]] ho::cost::Members members_of(const DimensionTraffic& traffic,
+                                           const WorldShape& nodes);
 
 }  // namespace paro

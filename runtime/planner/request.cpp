@@ -83,6 +83,9 @@ ho::Status check(const PlannerRequest& request) {
                double{1} * world.group_count * world.group_size},
       Quantity{"micro-batches", double{1} * request.micro_batches, 1, kMaxMicroBatches},
       Quantity{"seconds of computation", request.compute_s, 0, kMaxSeconds},
+      Quantity{
+          "seconds that other dimensions are waited for", request.waiting_s, 0, request.compute_s},
+      Quantity{"seconds more on links half as good", request.half_links_more_s, 0, kMaxSeconds},
       Quantity{"seconds of an update", request.update_s, 0, kMaxSeconds},
       Quantity{"the forward pass's share of it", request.forward_share, 0, 1},
       Quantity{"the share of hidden communication that comes back", request.effects.slowdown, 0, 1},

@@ -14,6 +14,7 @@
 #include "cost/links.hpp"
 #include "cost/memory.hpp"
 #include "planner/effects.hpp"
+#include "planner/waiting.hpp"
 
 namespace paro {
 
@@ -50,8 +51,9 @@ struct Recomputed {
   std::string_view name;        // "selective", "full"
   double activation_bytes = 0;  // as in the request
   double activations_of_sequence = 0;
-  double compute_s = 0;
+  double compute_s = 0;  // without what is waited for
   double forward_share = 0;
+  std::vector<DimensionTraffic> traffic = {};  // of other dimensions, for a sequence
 };
 
 struct PlannerRequest {
@@ -68,8 +70,9 @@ struct PlannerRequest {
   uint32_t micro_batches = 1;   // of a step
   double compute_s = 0;         // of a step, all micro-batches, forward and backward; no update
   // Of it, what a rank waits for that other dimensions of parallelism send: communication, which
-  // nothing hides.
+  // nothing hides; and how much longer on links half as good.
   double waiting_s = 0;
+  double half_links_more_s = 0;
   double update_s = 0;  // the optimizer's step of one rank over all that is trained
   // Of the computation, the forward pass: less than half where all is trained, half where next to
   // nothing is.
@@ -95,6 +98,7 @@ struct PlannerRequest {
   uint32_t sequences = 0;
   double activations_of_sequence = 0;
   uint32_t micro_batch = 0;            // sequences that `activation_bytes` are of; 0: not known
+  OtherDimensions others;              // what they send, where `waiting_s` is of it
   std::vector<Recomputed> recomputed;  // what else the step might do
   std::vector<std::string> assumed;    // what was not given: "sequences of 2048 tokens: give .."
 };

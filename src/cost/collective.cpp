@@ -37,6 +37,10 @@ class Forms {
         tree();
         work_.possible = reduces_all;
         break;
+      case Algorithm::kPairs:
+        pairs();
+        work_.possible = call_.collective == Collective::kAllToAll;
+        break;
       case Algorithm::kDirect:
         direct();
         break;
@@ -231,6 +235,25 @@ class Forms {
     }
   }
 
+  // A block for each rank, straight to it. None waits for another, so the outermost link's latency
+  // counts alone.
+  void pairs() {
+    const double block = call_.bytes / ranks_;
+    LevelWork* outermost = nullptr;
+    for (size_t at = 0; at < cluster_.size(); ++at) {
+      if (members_[at] > 1) {
+        const auto unit = static_cast<double>(below(at));
+        outermost = &work_.levels[at];
+        outermost->bytes = unit * (static_cast<double>(below(at + 1)) - unit) * block;
+        outermost->flows = unit;
+        outermost->block = block;
+      }
+    }
+    if (outermost != nullptr) {
+      outermost->steps = 1;
+    }
+  }
+
   const Cluster& cluster_;
   const Members& members_;
   const Call& call_;
@@ -244,7 +267,8 @@ class Forms {
 }  // namespace
 
 std::string_view to_string(Algorithm algorithm) {
-  constexpr Names<6> kNames{"ring", "multi_ring", "tree", "hierarchical", "ho_ring", "direct"};
+  constexpr Names<7> kNames{
+      "ring", "multi_ring", "tree", "pairs", "hierarchical", "ho_ring", "direct"};
   return name_in(kNames, algorithm);
 }
 

@@ -18,15 +18,25 @@
 namespace ho::cost {
 
 // kRing is one circle through all ranks, kMultiRing as many as NICs (as NCCL has them), kTree
-// NCCL's double tree of all-reduce. The others are the plans' of the same name.
-enum class Algorithm : uint8_t { kRing, kMultiRing, kTree, kHierarchical, kHoRing, kDirect };
+// NCCL's double tree of all-reduce, kPairs an all-to-all of sends and receives between all pairs at
+// once. The others are the plans' of the same name.
+enum class Algorithm : uint8_t {
+  kRing,
+  kMultiRing,
+  kTree,
+  kPairs,
+  kHierarchical,
+  kHoRing,
+  kDirect
+};
 [[nodiscard]] std::string_view to_string(Algorithm algorithm);
 [[nodiscard]] Algorithm algorithm_of(ho::Algorithm algorithm);
 
 struct Call {
-  Collective collective = Collective::kAllGather;  // all-gather to broadcast
+  Collective collective = Collective::kAllGather;  // all-gather to broadcast; kPairs: all-to-all
   Algorithm algorithm = Algorithm::kHoRing;
-  double bytes = 0;  // of the whole data: of all ranks' blocks together
+  double bytes =
+      0;  // of the whole data: of all ranks' blocks together; of an all-to-all one rank's
   // What a rank passes on before it has the rest of a block. 0: whole blocks, one message each,
   // whose latencies add up: NCCL's own model. Else latencies hide behind what is on its way.
   double message_bytes = 0;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/quantity.hpp"
@@ -57,6 +58,40 @@ const RanksByValue::value_type& majority(const RanksByValue& values) {
   });
 }
 
+// "sizes 2, 2", "rates 9GB, 1GB" of "sizes 2, 2; rates 9GB, 1GB"
+std::vector<std::string_view> fields_of(std::string_view value) {
+  std::vector<std::string_view> fields;
+  constexpr std::string_view kBetween = "; ";
+  for (size_t end = 0; end != std::string_view::npos;) {
+    end = value.find(kBetween);
+    fields.push_back(value.substr(0, end));
+    value.remove_prefix(end == std::string_view::npos ? value.size() : end + kBetween.size());
+  }
+  return fields;
+}
+
+// Of a value with several fields, those in which any of the values differs; of others all.
+std::string unlike_fields(const std::string& value, const RanksByValue& values) {
+  const auto own = fields_of(value);
+  std::vector<bool> unlike(own.size());
+  for (const auto& [other, ranks] : values) {
+    const auto fields = fields_of(other);
+    if (fields.size() != own.size()) {
+      return escaped(value);
+    }
+    for (size_t at = 0; at < own.size(); ++at) {
+      unlike[at] = unlike[at] || fields[at] != own[at];
+    }
+  }
+  std::string text;
+  for (size_t at = 0; at < own.size(); ++at) {
+    if (unlike[at]) {
+      text += (text.empty() ? "" : "; ") + std::string(own[at]);
+    }
+  }
+  return escaped(text);
+}
+
 std::string difference(std::span<const RankInfo> infos, const std::string& name) {
   RanksByValue values;
   for (uint32_t rank = 0; rank < infos.size(); ++rank) {
@@ -70,14 +105,14 @@ std::string difference(std::span<const RankInfo> infos, const std::string& name)
   for (const auto& [value, ranks] : values) {
     if (value != usual) {
       text += (text.empty() ? "" : "; ") + rank_list(ranks) + " (" + host_list(infos, ranks) +
-              "): " + name + "=" + escaped(value);
+              "): " + name + "=" + unlike_fields(value, values);
     }
   }
   return text + "; " +
          (usual_ranks.size() == 1
               ? rank_list(usual_ranks) + " (" + host_list(infos, usual_ranks) + ") has "
               : std::to_string(usual_ranks.size()) + " ranks have ") +
-         escaped(usual);
+         unlike_fields(usual, values);
 }
 
 }  // namespace

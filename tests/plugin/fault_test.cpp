@@ -345,6 +345,34 @@ TEST_CASE("members with other settings refuse, all of them", "[quick]") {
   require_clean(job, {0, 1, 2, 3});
 }
 
+TEST_CASE("members whose levels of links differ refuse, and name the field and both values",
+          "[quick]") {
+  HostJobOptions options = with_rings(2, 1);
+  const std::string prefix = "fault_test." + std::to_string(::getpid()) + ".levels.";
+  options.prepare = [prefix](uint32_t rank) {
+    const std::string path = prefix + std::to_string(rank);
+    std::ofstream(path) << R"({"levels": [{"size": 2, "rate": "9GB", "latency": ")" << rank + 1
+                        << R"(us"}]})";
+    ::setenv("HORING_LEVELS_FILE", path.c_str(), 1);
+  };
+  HostJob job(options, [](HostRank& self) {
+    CollNetComm comm(self.library(), self.memory(), 1, small_steps());
+    expect(comm.connect() == CollNetState::kRefused, "all refuse");
+    const std::string log = log_text();
+    for (const char* const part : {"latencies of levels (HORING_LEVELS_FILE) of rail member 0 (",
+                                   " and rail member 1 (",
+                                   " differ: 1us and 2us; "}) {
+      expect(log.find(part) != std::string::npos, std::string(part) + " in " + log);
+    }
+    comm.close();
+    go_on_without(self, 1);
+  });
+  require_clean(job, {0, 1});
+  for (const char* const rank : {"0", "1"}) {
+    (void)std::remove((prefix + rank).c_str());
+  }
+}
+
 TEST_CASE("where a rank's NCCL takes no tuner of ours, or has another file, all know", "[quick]") {
   for (const bool other_file : {false, true}) {
     HostJobOptions options = with_rings(2, 1);

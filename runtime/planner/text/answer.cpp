@@ -139,7 +139,9 @@ Json parallelism_json(const PlanOptions& options) {
                {"bytes_per_micro_batch", Json::object()}};
   for (const DimensionTraffic& each : options.steps.traffic) {
     json["bytes_per_micro_batch"][std::string(each.dimension)] = {
-        {"bytes", each.bytes}, {"level", each.level == Level::kIntra ? "intra" : "inter"}};
+        {"bytes", each.bytes},
+        {"level", each.level == Level::kIntra ? "intra" : "inter"},
+        {"calls", each.calls}};
   }
   return json;
 }

@@ -120,10 +120,10 @@ ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker) {
 
 namespace {
 
-ho::Status check_memory(const ClusterFacts& facts) {
+ho::Status check_memory(const ClusterFacts& facts, const ho::OptionNames& named) {
   return facts.memory_bytes && *facts.memory_bytes == 0
-             ? ho::invalid(
-                   "a memory of 0: takes the bytes of a rank; leave it out where it is not known")
+             ? ho::invalid(named("memory") +
+                           " 0: takes the bytes of a rank; leave it out where it is not known")
              : ho::Status();
 }
 
@@ -166,7 +166,7 @@ ho::Status apply_levels(const ClusterFacts& facts,
                         PlannerRequest& request,
                         const ho::OptionNames& named) {
   HORING_TRY(refuse_short_form(facts, named));
-  HORING_TRY(check_memory(facts));
+  HORING_TRY(check_memory(facts, named));
   const ho::cost::Cluster& levels = facts.levels;
   Links& links = request.links;
   links.levels = levels;
@@ -201,7 +201,7 @@ ho::Status apply(const ClusterFacts& facts, PlannerRequest& request, const ho::O
   if (*facts.nodes > 1 && !facts.inter_bytes_per_s) {
     return missing(named("inter"), "the rate of a NIC between nodes", "80Gbit");
   }
-  HORING_TRY(check_memory(facts));
+  HORING_TRY(check_memory(facts, named));
   HORING_TRY(check_size(facts, named));
   request.world = {*facts.nodes, *facts.ranks_per_node};
   request.links.intra_bytes_per_s = facts.intra_bytes_per_s.value_or(0);

@@ -8,6 +8,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/near_names.hpp"
 #include "base/quantity.hpp"
 #include "base/text_file.hpp"
 #include "model/config.hpp"
@@ -44,11 +45,22 @@ void set_shape(ModelSpec& spec, const Transformer& model) {
   spec.shape = model;
 }
 
+// Of an organisation's model on the Hugging Face hub, known ones that its name is near to.
+std::string near_models(std::string_view path) {
+  const auto near = ho::near_names(path.substr(path.rfind('/') + 1), known_models());
+  return near.empty() ? std::string() : fmt::format("; near it: {}", fmt::join(near, ", "));
+}
+
 ho::Status read_config(ModelSpec& spec, const std::string& path) {
   constexpr size_t kMaxConfigBytes = size_t{1} << 20U;
   const auto text = ho::read_text_file(path, kMaxConfigBytes);
   if (!text.ok()) {
-    return refused(spec, "cannot be read (" + text.status().message() + ")");
+    const bool in_folder = path.size() > spec.text.size();
+    return refused(spec,
+                   fmt::format("{}cannot be read ({}){}",
+                               in_folder ? "its config.json " : "",
+                               text.status().message(),
+                               in_folder ? "" : near_models(path)));
   }
   HORING_ASSIGN(const Transformer model, parse_config(*text, path, spec.named));
   set_shape(spec, model);

@@ -212,6 +212,13 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
     machine.nics = instance.nics;
     machine.inter_bytes_per_s = instance.nic_gbit * 1e9 / 8;
     peak = fmt::format("{}'s {}", instance.name, to_string(instance.network));
+    if (facts.ranks_per_node.value_or(0) > instance.gpus) {
+      assumed.push_back(fmt::format("{} ranks a node, though {} has {} GPUs: give {}",
+                                    *facts.ranks_per_node,
+                                    instance.name,
+                                    instance.gpus,
+                                    texts.named("ranks-per-node")));
+    }
   }
   if (texts.network) {
     if (texts.inter && texts.nics) {
@@ -269,6 +276,12 @@ ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take_training(texts, job));
   options.precision = job.precision;
   note_bytes(texts, options, job);
+  if (texts.mfu && texts.compute_time) {
+    options.request.assumed.push_back(fmt::format("{} {} counts, not {}",
+                                                  texts.named("compute-time"),
+                                                  *texts.compute_time,
+                                                  texts.named("mfu")));
+  }
   if (!options.model.shape) {
     if (!takes_shape.empty()) {
       return ho::invalid(
@@ -367,6 +380,13 @@ ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options) {
   return {};
 }
 
+void note_network(const PlanOptions& options, PlannerRequest& request) {
+  request.assumed.push_back(fmt::format("{} between nodes: give {}, or {} with levels",
+                                        *options.nccl_network,
+                                        options.named("instance"),
+                                        options.named("cluster")));
+}
+
 ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   if (!options.nccl_network) {
     return {};
@@ -376,12 +396,6 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   if (!links.levels.empty()) {  // they are what collectives have been measured to take
     links.trees = {links.levels};
     return {};
-  }
-  if (options.network_assumed && request.world.group_count > 1) {
-    request.assumed.push_back(fmt::format("{} between nodes: give {}, or {} with levels",
-                                          *options.nccl_network,
-                                          options.named("instance"),
-                                          options.named("cluster")));
   }
   const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.

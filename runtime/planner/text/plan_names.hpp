@@ -23,9 +23,11 @@ namespace paro {
 // and HO-Ring's elsewhere. Steps with a GPU have what GPUs add unless --effects says otherwise.
 // After take_job().
 [[nodiscard]] ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options);
-// The links as NCCL's protocols see them, where options.nccl_network is there. With the request's
-// final world.
+// The links as NCCL's protocols see them, where options.nccl_network is there: of the request's
+// world.
 [[nodiscard]] ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request);
+// That this network was assumed.
+void note_network(const PlanOptions& options, PlannerRequest& request);
 
 // For which framework a program is to be written, and by which strategy.
 [[nodiscard]] ho::Status take_export(const PlanTexts& texts, PlanOptions& options);

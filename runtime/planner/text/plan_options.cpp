@@ -392,6 +392,7 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
 
 ho::Status take_group_sizes(const PlanTexts& texts, GroupSizeList& list) {
   const PlanTexts::Text& text = texts.group_sizes;
+  list.named = texts.named;
   if (!text || *text == "all") {
     list.all = text.has_value();
     return {};
@@ -406,6 +407,25 @@ ho::Status take_group_sizes(const PlanTexts& texts, GroupSizeList& list) {
     begin = comma == std::string::npos ? comma : comma + 1;
   }
   return {};
+}
+
+// Of one node, what is said of links between nodes.
+void note_unused_links(const PlanTexts& texts,
+                       const ClusterFacts& facts,
+                       std::vector<std::string>& assumed) {
+  if (facts.nodes.value_or(2) > 1) {
+    return;
+  }
+  const std::array options{std::pair{"network", &texts.network},
+                           std::pair{"inter", &texts.inter},
+                           std::pair{"nics", &texts.nics},
+                           std::pair{"inter-call", &texts.inter_call}};
+  for (const auto& [name, text] : options) {
+    if (*text) {
+      assumed.push_back(fmt::format(
+          "nothing between nodes, of which there is one: {} does not count", texts.named(name)));
+    }
+  }
 }
 
 ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
@@ -465,6 +485,7 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
                     named.are_keys() ? "" : ", or in a running job --measure"));
   }
   HORING_ASSIGN(facts, with_machine(texts, facts, options.request.assumed));
+  note_unused_links(texts, facts, options.request.assumed);
   HORING_TRY(apply(facts, options.request, texts.named));
   return complete(options);
 }
@@ -526,15 +547,22 @@ void note_defaults(const PlanTexts& texts, PlanOptions& options) {
 
 ho::Status complete(PlanOptions& options) {
   PlannerRequest& request = options.request;
+  const bool assumes_network = options.network_assumed && options.nccl_network &&
+                               request.links.levels.empty() && request.world.group_count > 1;
+  HORING_TRY(set_nccl(options, request));
   if (options.job) {
     HORING_TRY(check(request));
     HORING_ASSIGN(options.steps, apply(*options.job, request));
     options.micro_batch = options.steps.batch.micro_batch;
     options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
+    HORING_TRY(set_nccl(options, request));  // of what is left to data parallelism
   }
   request.micro_batch = options.micro_batch;
   request.bytes.gradient_sum = bytes_of_sum(request);
-  return set_nccl(options, request);
+  if (assumes_network) {
+    note_network(options, request);
+  }
+  return {};
 }
 
 std::span<const PlanOption> plan_options() {

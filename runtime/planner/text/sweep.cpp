@@ -61,6 +61,7 @@ ho::Result<std::vector<std::string>> values_of(std::string_view option,
   for (size_t begin = 0; begin != std::string_view::npos;) {
     const size_t comma = list.find(',', begin);
     std::string value(list.substr(begin, comma - begin));
+    value.erase(0, value.find_first_not_of(' '));
     if (value.empty()) {
       return ho::invalid(
           fmt::format("{} {}={}: takes values with a comma between each two, as {}=4,8",

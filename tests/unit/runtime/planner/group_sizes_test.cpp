@@ -165,11 +165,12 @@ TEST_CASE("the fastest and the smallest are of all sizes, and a sentence says wh
 }
 
 TEST_CASE("sizes that do not tile are told") {
-  CHECK(
-      has(recommend_sizes(pods(), {false, {12}}).status(),
-          "groups of 12 ranks: level 0 (node): size 8 is neither a multiple nor a divisor of 12"));
+  CHECK(has(
+      recommend_sizes(pods(), {false, {12}}).status(),
+      "--group-sizes 12: groups of 12 ranks: level 0 (node): size 8 is neither a multiple nor a "
+      "divisor of 12; takes 8 or 16"));
   CHECK(has(recommend_sizes(seven_billion(), {false, {64}}).status(),
-            "groups of 64 ranks: there are 32"));
+            "--group-sizes 64: groups of 64 ranks: there are 32"));
   PlannerRequest request = pods();
   request.world = {2, 8};
   CHECK(

@@ -2,6 +2,7 @@
 #include "planner/parallelism.hpp"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch.hpp"
@@ -139,6 +140,31 @@ TEST_CASE("bytes of each dimension and where they go, by hand") {
   CHECK(traffic_of({}, mixtral, kSixteenNodes, shape).empty());
   shape.value_bytes = 4;
   CHECK(traffic_of(sizes, mixtral, kSixteenNodes, shape)[0].bytes == 2 * again[0].bytes);
+}
+
+TEST_CASE("collectives of each dimension, and where their ranks are") {
+  const Transformer mixtral = *known_model("mixtral-8x7b");
+  const Parallelism sizes{.tensor = 2, .pipeline = 4, .context = 2, .expert = 4, .parts = 2};
+  ActivationShape shape;
+  shape.sequence = 4096;
+  shape.recompute = Recompute::kFull;
+  const auto traffic = traffic_of(sizes, mixtral, kSixteenNodes, shape);
+  REQUIRE(traffic.size() == 4);
+  const double layers = 8;  // of a stage
+  CHECK(traffic[0].calls == 12 * layers);
+  CHECK(traffic[1].calls == 4 * layers);
+  CHECK(traffic[2].calls == 6 * layers);
+  CHECK(traffic[3].calls == 4);
+  const auto where = [](const DimensionTraffic& each, const WorldShape& nodes = kSixteenNodes) {
+    const ho::cost::Members members = members_of(each, nodes);
+    return std::pair(members[0], members[1]);
+  };
+  CHECK(where(traffic[0]) == std::pair(2U, 1U));
+  CHECK(where(traffic[1]) == std::pair(2U, 1U));  // every second rank
+  CHECK(where(traffic[2]) == std::pair(2U, 2U));  // every fourth one
+  CHECK(where(traffic[3]) == std::pair(1U, 2U));
+  CHECK(where({.ranks = 10}) == std::pair(5U, 2U));  // 8 and 2, 6 and 4, ..
+  CHECK(where({.ranks = 2, .stride = 4}, {1, 8}) == std::pair(2U, 1U));
 }
 
 TEST_CASE("sizes that cannot be are named") {

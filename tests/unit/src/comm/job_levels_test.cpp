@@ -117,8 +117,13 @@ TEST_CASE("ranks whose levels differ are named with both") {
   }
   const std::string why = check_consistency(infos).message();
   INFO(why);
-  CHECK(has(why, "rank 2 (node2): HORING_LEVELS_FILE=sizes 2, 2, 3; rates 100GB, 100GB, 2GB; "));
-  CHECK(has(why, "; 2 ranks have sizes 2, 2, 3; rates 100GB, 100GB, 1GB; "));
+  CHECK(has(why, "rank 2 (node2): HORING_LEVELS_FILE=rates 100GB, 100GB, 2GB; "));
+  CHECK(has(why, "; 2 ranks have rates 100GB, 100GB, 1GB. "));
+  // And where one of them has no file, all of the others'.
+  infos[2].settings = {setting_of(std::nullopt)};
+  const std::string none = check_consistency(infos).message();
+  INFO(none);
+  CHECK(has(none, "rank 2 (node2): HORING_LEVELS_FILE=no file; 2 ranks have sizes 2, 2, 3; rates"));
 }
 
 TEST_CASE("what is compared of long levels still tells them apart") {

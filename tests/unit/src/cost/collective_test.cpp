@@ -101,6 +101,25 @@ TEST_CASE("NCCL's trees, nodes of eight ranks and NICs") {
       seconds_of(four, all_ranks(four), {Collective::kAllGather, Algorithm::kTree, kMB})));
 }
 
+TEST_CASE("an all-to-all between all pairs at once, two nodes of four ranks and NICs") {
+  const Cluster cluster = cluster_of(4, 2, 1, 4);
+  // Each of 8 ranks has 1 MB for each: 3 MB stay inside, 4 x 4 MB leave a node by four NICs.
+  const Call call{Collective::kAllToAll, Algorithm::kPairs, 8 * kMB};
+  const Work work = all_of(cluster, call);
+  CHECK(work.levels[0].bytes == 3 * kMB);
+  CHECK(work.levels[0].steps == 0);
+  CHECK(work.levels[1].bytes == 16 * kMB);
+  CHECK(work.levels[1].flows == 4);
+  CHECK(work.levels[1].block == 1 * kMB);
+  CHECK(seconds_of(cluster, all_ranks(cluster), call) == Approx(8.4 * kUs + 14 * kUs + 400 * kUs));
+  // Among the ranks of a node, and between two of two nodes, as the other three of each do.
+  CHECK(seconds_of(cluster, {4, 1, 1, 1, 1, 1, 1, 1}, call) == Approx(3.4 * kUs + 60 * kUs));
+  CHECK(seconds_of(cluster, {1, 2, 1, 1, 1, 1, 1, 1}, call) ==
+        Approx(8.4 * kUs + 14 * kUs + 400 * kUs));
+  CHECK(std::isinf(
+      seconds_of(cluster, all_ranks(cluster), {Collective::kAllGather, Algorithm::kPairs, kMB})));
+}
+
 TEST_CASE("a circle through three levels passes each boundary once") {
   const Cluster cluster = cluster_of(2, 2, 2, 2);
   const Work gather = all_of(cluster, {Collective::kAllGather, Algorithm::kRing, 8 * kMB});

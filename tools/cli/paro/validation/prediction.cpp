@@ -211,7 +211,7 @@ ho::Result<Effects> fitted(const std::vector<PublishedTable>& tables, const Effe
   double least = std::numeric_limits<double>::infinity();
   for (int slowdown = 0; slowdown <= kSlowdowns; ++slowdown) {
     for (int jitter = 0; jitter <= kJitters; ++jitter) {
-      const Effects effects{slowdown * 0.02, jitter * 0.002, start.launch_s};
+      const Effects effects{slowdown / 50.0, jitter / 500.0, start.launch_s};
       HORING_ASSIGN(const auto predictions, validation.predict(effects));
       const double mean = score_of(predictions).mean;
       if (mean < least) {

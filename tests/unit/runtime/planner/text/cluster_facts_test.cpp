@@ -116,7 +116,7 @@ TEST_CASE("what is missing is asked for by its option") {
   CHECK(request.memory_bytes == 0);
   CHECK(request.links.nics_per_group == 1);
   facts.memory_bytes = 0;
-  CHECK(has(apply(facts, request), "a memory of 0"));
+  CHECK(has(apply(facts, request), "--memory 0: takes the bytes of a rank"));
 
   ClusterFacts one;
   one.nodes = 1;

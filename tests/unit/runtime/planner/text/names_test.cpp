@@ -46,7 +46,7 @@ TEST_CASE("ranks of one sequence share states and add up gradients, and take one
   CHECK(request.world.group_size == 8);
   CHECK(request.links.nics_per_group == 8);
   CHECK(request.sequences == 1);
-  CHECK(options.tokens_per_rank() == 32768 / 8);
+  CHECK(options.tokens_per_rank() == 32768.0 / 8);
   const double parameters = 8030261248;
   const auto states = [&](const char* strategy) {
     return memory_of(*parse_strategy(strategy), with_batch(*parse_strategy(strategy), request))
@@ -285,6 +285,54 @@ TEST_CASE("a GPU's name that means several, and bytes beside a precision, are to
   CHECK(understood(texts).request.bytes.optimizer == 12);
 }
 
+TEST_CASE("an A100's default MFU plans the steps that it comes from") {
+  // MPT 1B and 3B on 8 of them, tokens/s of a GPU: tools/cli/paro/validation/tables/
+  // llm-foundry-a100-40.json.
+  struct Row {
+    const char* shape;
+    const char* micro_batch;
+    double tokens_per_s;
+  };
+  const ho::test::TemporaryFolder folder;
+  for (const Row& row : {Row{R"("n_embd": 2048, "n_head": 16, "n_layer": 24)", "8", 19271},
+                         Row{R"("n_embd": 2560, "n_head": 20, "n_layer": 32)", "5", 10065}}) {
+    PlanTexts texts;
+    texts.model = folder.path("config.json");
+    std::ofstream(*texts.model) << R"({"model_type": "gpt2", "n_positions": 2048, )" << row.shape
+                                << R"(, "vocab_size": 50368})";
+    texts.gpu = "a100-40";
+    texts.nodes = "1";
+    texts.micro_batch = row.micro_batch;
+    texts.accumulation = "8";
+    const PlanOptions options = understood(texts);
+    const auto figures = figures_of(*parse_strategy("GGG"), options.request);
+    REQUIRE(figures.ok());
+    CHECK(*options.tokens_per_s(figures->time.step_s) == Approx(row.tokens_per_s).epsilon(0.04));
+  }
+}
+
+TEST_CASE("what does not count, or cannot be of the machine or the model, is told") {
+  PlanTexts texts = plan_by_names();
+  texts.mfu = "0.4";
+  texts.compute_time = "4s";
+  texts.sequence = "16384";
+  const PlanOptions beside = understood(texts);
+  CHECK(assumes(beside, "--compute-time 4s counts, not --mfu"));
+  CHECK(assumes(beside, "sequences of 16384 tokens, though the model has 8192 positions: give"));
+  CHECK_FALSE(assumes(understood(plan_by_names()), "though"));
+  texts = plan_by_names();
+  texts.nodes = "1";
+  texts.inter_call = "1us";
+  const PlanOptions alone = understood(texts);
+  CHECK(assumes(alone, "nothing between nodes, of which there is one: --network does not count"));
+  CHECK(assumes(alone, "--inter-call does not count"));
+  texts = plan_by_names();
+  texts.gpu.reset();
+  texts.instance = "p5.48xlarge";
+  texts.ranks_per_node = "16";
+  CHECK(assumes(understood(texts), "16 ranks a node, though p5.48xlarge has 8 GPUs"));
+}
+
 TEST_CASE("adapters are beside the model's parameters, and they alone are trained") {
   PlanTexts texts = plan_by_names();
   texts.model = "llama-3-8b,adapters=4e7";
@@ -463,6 +511,19 @@ TEST_CASE("assumptions are in JSON") {
   CHECK(json["assumed"].size() == options.request.assumed.size());
   CHECK(json["parallelism"].is_null());
   CHECK(json["strategies"][0]["memory_bytes"]["reserve"] == 4.8e9);
+}
+
+TEST_CASE("a model that cannot be read is told with what is near, and a folder with its file") {
+  const ho::test::TemporaryFolder folder;
+  PlanTexts texts = plan_by_names();
+  texts.model = "meta-llama/Meta-Llama-3-8B";
+  const std::string message = understand(texts).status().message();
+  CHECK(message.find("--model meta-llama/Meta-Llama-3-8B: cannot be read (") == 0);
+  CHECK(message.find("); near it: ") != std::string::npos);
+  CHECK(message.find("llama-3-8b") != std::string::npos);
+  texts.model = folder.path(".");
+  CHECK(understand(texts).status().message().find(": its config.json cannot be read (") !=
+        std::string::npos);
 }
 
 TEST_CASE("names and numbers that cannot be are one line") {

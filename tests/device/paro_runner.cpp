@@ -80,6 +80,7 @@ int run_rank(uint32_t steps) {
     const std::string line = compare(created, job, mine);
     if (ho_comm_rank(created) == 0) {
       std::printf("%s\n", line.c_str());
+      static_cast<void>(std::fflush(stdout));
     }
   }
   return 0;

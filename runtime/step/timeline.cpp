@@ -7,8 +7,6 @@
 
 namespace paro {
 
-using Link = ActionCost::Link;
-
 Timeline::Timeline(const StepPlan& plan, const std::vector<ActionCost>& costs, uint32_t further)
     : plan_(plan), costs_(costs), count_(plan.actions.size()), further_(further) {
   for (size_t id = 0; id < count_; ++id) {
@@ -99,8 +97,8 @@ bool Timeline::start(Progress& track, const std::vector<size_t>& queue) {
 }
 
 double Timeline::rate(const Progress& track) const {
-  const Link link = costs_[*track.running % count_].link;
-  if (link == Link::kNone) {
+  const ActionCost::Link link = costs_[*track.running % count_].link;
+  if (link == ActionCost::Link::kNone) {
     return 1;
   }
   const auto sharers = std::count_if(tracks_.begin(), tracks_.end(), [&](const auto& other) {

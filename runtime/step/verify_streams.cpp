@@ -101,9 +101,9 @@ class Form {
 };
 
 // What runs before what, as far as the streams see to it.
-class Run {
+class TraceRun {
  public:
-  explicit Run(const StreamTrace& trace)
+  explicit TraceRun(const StreamTrace& trace)
       : plan_(trace.plan()), trace_(trace.launched()), accesses_(accesses_of(plan_)) {
     last_.fill(kNone);
   }
@@ -216,7 +216,7 @@ ho::Status check_end(const StepPlan& plan,
   trace.add_step();
   dropped ? trace.add_dropped(micro_batches) : trace.add_step_of(micro_batches);
   trace.add_step();
-  return Run(trace).check();
+  return TraceRun(trace).check();
 }
 
 ho::Status check_pause(const StepPlan& plan, const StepStreams& streams) {
@@ -224,7 +224,7 @@ ho::Status check_pause(const StepPlan& plan, const StepStreams& streams) {
   trace.add_step();
   trace.add_rest();
   trace.add_step();
-  return Run(trace).check();
+  return TraceRun(trace).check();
 }
 
 }  // namespace

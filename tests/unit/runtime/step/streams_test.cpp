@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "catch.hpp"
+#include "has.hpp"
 #include "shapes.hpp"
 #include "step/critical_path.hpp"
 #include "step/stream_trace.hpp"
@@ -85,11 +86,6 @@ std::vector<std::vector<bool>> orders_of(const StepPlan& plan, const StepStreams
     numbers.push_back(number);
   }
   return orders;
-}
-
-void contains(const std::string& text, const std::string& part) {
-  INFO(text);
-  CHECK(text.find(part) != std::string::npos);
 }
 
 }  // namespace
@@ -190,7 +186,7 @@ TEST_CASE("streams that do not fit their plan are refused") {
       return !action.waits.empty();
     });
   };
-  contains(spoilt("IIG", [](StepStreams& streams) { streams.actions.pop_back(); }), "actions of");
+  CHECK(has(spoilt("IIG", [](StepStreams& streams) { streams.actions.pop_back(); }), "actions of"));
   contains(spoilt("IIG",
                   [&](StepStreams& streams) {
                     streams.actions[first_waiting(streams).waits[0].at()].event.reset();
@@ -203,7 +199,7 @@ TEST_CASE("streams that do not fit their plan are refused") {
                     }
                   }),
            "another action's");
-  contains(spoilt("IIG", [](StepStreams& streams) { streams.launches.pop_back(); }), "0 times");
+  CHECK(has(spoilt("IIG", [](StepStreams& streams) { streams.launches.pop_back(); }), "0 times"));
   contains(
       spoilt("IIG", [](StepStreams& streams) { streams.launches.push_back(streams.launches[0]); }),
       "2 times");
@@ -250,12 +246,12 @@ TEST_CASE("a rank that launches in another order is named") {
   for (size_t i = 0; i + 1 < launches.size(); ++i) {
     std::swap(launches[i], launches[i + 1]);
     const std::string message = verify_launches(plan, by_rank).message();
-    contains(message, "rank 2 launches action " + std::to_string(launches[i].action.value()));
-    contains(message, "rank 0 launches action " + std::to_string(launches[i + 1].action.value()));
+    CHECK(has(message, "rank 2 launches action " + std::to_string(launches[i].action.value())));
+    CHECK(has(message, "rank 0 launches action " + std::to_string(launches[i + 1].action.value())));
     std::swap(launches[i], launches[i + 1]);
   }
   launches.pop_back();
-  contains(verify_launches(plan, by_rank).message(), "rank 2 launches nothing more");
+  CHECK(has(verify_launches(plan, by_rank).message(), "rank 2 launches nothing more"));
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "catch.hpp"
+#include "has.hpp"
 #include "shapes.hpp"
 
 using namespace paro;
@@ -41,11 +42,6 @@ Action& first(StepPlan& plan, const std::function<bool(const Action&)>& wanted) 
 // Agreeing once more moves no state.
 void leave_out(Action& action) {
   action.act = Act::kAgree;
-}
-
-void contains(const std::string& text, const std::string& part) {
-  INFO(text);
-  CHECK(text.find(part) != std::string::npos);
 }
 
 }  // namespace
@@ -99,8 +95,9 @@ TEST_CASE("a shared unit's gradients that do not join, or join twice, are notice
     const auto shared = [](const Action& action) {
       return action.shared && action.act == Act::kReduceScatter;
     };
-    contains(wrong([&](StepPlan& plan) { leave_out(first(plan, shared)); }), "was counted 1 times");
-    contains(wrong([&](StepPlan& plan) { plan.shape.units.back().shares = 2; }), "is not there");
+    CHECK(
+        has(wrong([&](StepPlan& plan) { leave_out(first(plan, shared)); }), "was counted 1 times"));
+    CHECK(has(wrong([&](StepPlan& plan) { plan.shape.units.back().shares = 2; }), "is not there"));
     CHECK(wrong([](StepPlan&) {}).empty());
   }
 }
@@ -140,7 +137,7 @@ TEST_CASE("a reduction left out is found") {
       return a.phase == Phase::kSyncG && a.act == Act::kAllReduce;
     }));
   });
-  contains(message, "was counted 0 times");
+  CHECK(has(message, "was counted 0 times"));
 }
 
 TEST_CASE("a gradient counted twice is found") {
@@ -151,7 +148,7 @@ TEST_CASE("a gradient counted twice is found") {
     });
     reduce.domain = Domain::kWorld;
   });
-  contains(message, "was counted 2 times");
+  CHECK(has(message, "was counted 2 times"));
 }
 
 TEST_CASE("a unit left out of a bucket is found") {
@@ -202,14 +199,14 @@ TEST_CASE("a sync-p left out is found") {
   const auto message = spoilt("NNG", "2x2", [](StepPlan& plan) {
     leave_out(first(plan, [](const Action& a) { return a.phase == Phase::kSyncP; }));
   });
-  contains(message, "has seen 0 updates instead of 1");
+  CHECK(has(message, "has seen 0 updates instead of 1"));
 }
 
 TEST_CASE("a gather among the wrong ranks is found") {
   const auto message = spoilt("GGG", "2x2", [](StepPlan& plan) {
     first(plan, [](const Action& a) { return a.act == Act::kGather; }).domain = Domain::kIntra;
   });
-  contains(message, "no member of the set holds part");
+  CHECK(has(message, "no member of the set holds part"));
 }
 
 TEST_CASE("an order left out is found") {
@@ -278,8 +275,8 @@ TEST_CASE("collectives of one communicator on two tracks are in order, whatever 
   StepPlan plan = build_step_plan(step_shape(parse_strategy("NNN").value(), 2)).value();
   CHECK(verify_sequences(plan).ok());
   first(plan, [](const Action& a) { return a.act == Act::kAllReduce; }).track = Track::kGathers;
-  contains(verify_sequences(plan).message(), "ranks could start");
-  contains(verify_sequences(plan).message(), "all_reduce");
+  CHECK(has(verify_sequences(plan).message(), "ranks could start"));
+  CHECK(has(verify_sequences(plan).message(), "all_reduce"));
   // Of another kind it would be a sequence of its own.
   first(plan, [](const Action& a) { return a.track == Track::kGathers; }).act = Act::kReduceScatter;
   CHECK(verify_sequences(plan).ok());

@@ -28,8 +28,9 @@
  *
  * Threads: a runner may be used by one thread at a time. Only paro_runner_abort may be called by
  * any other thread meanwhile, except during rejoin, change_strategy, destroy, or a step that
- * changes the strategy (strategy_file, auto_strategy). Different runners are independent. All ranks
- * make the same calls on a runner in the same order.
+ * changes the strategy (strategy_file, auto_strategy). Different runners are independent, but for
+ * the order of NCCL's work (PARO_COLLECTIVES_NCCL). All ranks make the same calls on a runner in
+ * the same order.
  *
  * fork: a runner belongs to the process that made it, as a communicator does (horing.h). In a
  * forked child every call with it fails with HO_INVALID_ARGUMENT, and destroy does nothing.
@@ -197,7 +198,11 @@ typedef enum paro_collectives {
   PARO_COLLECTIVES_HORING = 0,
   /* NCCL, 2.20 or newer, opened at run time: PARO_NCCL_LIBRARY, or libnccl.so.2. Needs
    * PARO_PLACE_DEVICE, groups of equal size, and equal GPUs, one for each rank. 16-bit gradients
-   * are summed in 16 bits. `algorithm` is ignored, and bytes sent are not counted. */
+   * are summed in 16 bits. `algorithm` is ignored, and bytes sent are not counted. A timeout_ms of
+   * 0 is HORING_TIMEOUT_MS. All work of NCCL's on a GPU, that of other runners and of the framework
+   * too, must be begun in the same order on all ranks. paro_runner_destroy waits until all ranks
+   * call it, at most timeout_ms for each of three communicators. After an error of the device
+   * itself a runner cannot rejoin: destroy it, and load a checkpoint into another one. */
   PARO_COLLECTIVES_NCCL = 1
 } paro_collectives;
 
@@ -380,10 +385,11 @@ PARO_API ho_status paro_runner_create(ho_comm* comm,
                                       const paro_unit* units,
                                       size_t unit_count,
                                       paro_runner** runner);
-/* Not collective. Between steps it completes the last step's transfers, as paro_runner_synchronize
- * does, and a save in the background, for which all ranks must have called save. The other ranks
- * can go on until they need this one. In the middle of a step, this runner fails on them at once,
- * with HO_ABORTED and this rank's number. NULL is allowed. */
+/* Not collective, but for PARO_COLLECTIVES_NCCL. Between steps it completes the last step's
+ * transfers, as paro_runner_synchronize does, and a save in the background, for which all ranks
+ * must have called save. The other ranks can go on until they need this one. In the middle of a
+ * step, this runner fails on them at once, with HO_ABORTED and this rank's number. NULL is allowed.
+ */
 PARO_API void paro_runner_destroy(paro_runner* runner);
 
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its

@@ -262,7 +262,7 @@ ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
   HORING_TRY(read_parameter_groups(options, config));
   HORING_TRY(read_loss_scale(options.loss_scale, config));
   config.max_norm = options.max_norm;
-  config.timeout_ms = options.timeout_ms;
+  config.timeout_ms = std::min(options.timeout_ms, uint64_t{1} << 40U);  // 35 years
   config.budget_bytes = options.budget_bytes;
   return config;
 }
@@ -323,7 +323,7 @@ ho::Result<std::unique_ptr<Memory>> memory_of(const ho_comm* comm,
         "paro_runner_options.place is PARO_PLACE_DEVICE, and states on a device are moved by NCCL: "
         "set collectives to PARO_COLLECTIVES_NCCL");
   }
-  HORING_ASSIGN(DeviceStates on_device, states_on_device(comm, options.stream));
+  HORING_ASSIGN(DeviceStates on_device, states_on_device(comm, options.stream, config.timeout_ms));
   config.on_device = std::move(on_device.use);
   return std::unique_ptr<Memory>(std::move(on_device.memory));
 }

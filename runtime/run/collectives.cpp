@@ -42,8 +42,10 @@ ho::Status connect_collectives(Shards& shards, const StepPlan& plan) {
   Ledger uncounted(shards.ledger.memory());
   HORING_ASSIGN(const Buffer memory,
                 uncounted.allocate(Purpose::kScratch, (ranks + 1) * kBytesOfEach));
+  std::vector<Routes> all = shards.trained_routes;
+  all.insert(all.end(), shards.frozen_routes.begin(), shards.frozen_routes.end());
   for (const auto& [domain, act] : kinds) {
-    for (const Routes& routes : shards.trained_routes) {
+    for (const Routes& routes : all) {
       const std::vector<Route>& those = routes.of(domain);
       if (!those.empty() && those.front().over != nullptr) {
         HORING_TRY(connect_one(shards, act, those.front(), memory)

@@ -20,6 +20,9 @@ ho::Status StepRunner::decide(bool discards) {
       actions.begin(), actions.end(), [](const Action& a) { return a.act == Act::kAgree; });
   agreement_.set_discards(discards);
   progress_.scheduler().let_agree();
+  if (shards_.in_order()) {  // the norm waits for the stream, and looks at no rank meanwhile
+    HORING_TRY(shards_.break_unless_ok(progress_.ends().finish(), step_name()));
+  }
   HORING_TRY(progress_.finish(
       {scheduler().step(), ActionId(static_cast<size_t>(agree - actions.begin()))}));
   const std::string step = step_name();

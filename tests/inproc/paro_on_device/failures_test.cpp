@@ -1,5 +1,8 @@
 // Whatever fails of a runner on devices: all ranks have one cause, in time, and nothing is left.
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -54,6 +57,19 @@ void steps(StepRunner& runner, const Job& job) {
   }
 }
 
+// As a framework that leaves all of its work to the stream, here none.
+void hooks_of_micro_batch(StepRunner& runner) {
+  const auto units = static_cast<uint32_t>(runner.config().units.size());
+  for (uint32_t unit = 0; unit < units; ++unit) {
+    static_cast<void>(ho::test::must_have(runner.before_forward(unit)));
+    ho::test::must_be_ok(runner.after_forward(unit));
+  }
+  for (uint32_t unit = units; unit-- > 0;) {
+    static_cast<void>(ho::test::must_have(runner.before_backward(unit)));
+    ho::test::must_be_ok(runner.after_backward(unit));
+  }
+}
+
 void check_one_cause(const std::vector<std::string>& errors, const std::string& cause) {
   for (size_t rank = 0; rank < errors.size(); ++rank) {
     INFO("rank " << rank);
@@ -101,6 +117,52 @@ TEST_CASE("a call of the driver that fails in a step is one cause on all ranks")
       CHECK(left_on_doubles() == "");
     }
   }
+}
+
+TEST_CASE("memory that one rank lacks while ranks are connected is one cause on all ranks") {
+  reset_doubles(Mode::kEager);
+  std::vector<std::string> errors(4);
+  const auto thrown = ho::test::run_job({"2x2"}, [&](ho_comm* comm) {
+    const RankDevice device(comm);
+    Job job = job_of(parse_strategy("IIG").value(), "2x2");
+    job.config.on_device = device.use();
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
+    if (ho_comm_rank(comm) == 0) {
+      ho::cuda_double::fail_call("memory_allocate", 1, ho::device::kOutOfDeviceMemory);
+    }
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
+    const auto made = StepRunner::create(
+        comm, ho::test::must_have(nodes_of(comm)), job.config, device.memory(), 20'000);
+    errors[static_cast<size_t>(ho_comm_rank(comm))] = made.status().message();
+  });
+  CHECK(thrown == std::vector<std::string>(4));
+  check_one_cause(errors, "CUDA_ERROR_OUT_OF_MEMORY");
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a step that one rank alone ends early is a mismatch on all ranks") {
+  reset_doubles(Mode::kRandom);
+  std::atomic<int> in_step = 0;
+  const auto errors = errors_of(
+      "IIG",
+      20'000,
+      [](ho_comm*) {},
+      [&](StepRunner& runner, const Job&) {
+        hooks_of_micro_batch(runner);
+        if (runner.self().value() == 2) {
+          while (in_step < 3) {
+            std::this_thread::yield();
+          }
+          // The others wait for the norm by then; where they do not yet, this is the easier case.
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          throw std::runtime_error(runner.step_early().status().message());
+        }
+        hooks_of_micro_batch(runner);
+        ++in_step;
+        throw std::runtime_error(runner.step().status().message());
+      });
+  check_one_cause(errors, "rank 2 calls step_early after 1 micro-batches");
+  CHECK(left_on_doubles() == "");
 }
 
 TEST_CASE("after an abort the ranks go on from the last step with another communicator") {

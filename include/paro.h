@@ -182,14 +182,11 @@ typedef struct paro_loss_scale {
 typedef enum paro_place {
   PARO_PLACE_HOST = 0,
   /* The memory of the communicator's device (ho_comm_options.device), all states of it. Needs
-   * PARO_COLLECTIVES_NCCL, and AdamW or SGD. The hooks do not wait for the device: the framework
-   * gives its work to paro_runner_options.stream between a before_ hook and its after_ hook, and
-   * what the library gives that stream in the hooks comes in that order before and after it.
-   * step waits for the device until the gradients' norm is known; load, read_masters, save and the
-   * like wait, too, and take host memory. timeout_ms counts from the hook that gives a collective
-   * to the stream: it must be longer than the work that the stream has before it. Each unit's
-   * arrays are padded to equal parts of all ranks, and a save copies this rank's share of the
-   * states to host memory. */
+   * PARO_COLLECTIVES_NCCL, and AdamW or SGD. Hooks do not wait for the device: between a before_
+   * and its after_ hook the framework gives its work to paro_runner_options.stream, and what hooks
+   * give that stream comes before and after it. step waits for the gradients' norm; load,
+   * read_masters, save and the like wait, too, on host memory. timeout_ms counts from the hook that
+   * begins a collective, work before it included. Units are padded to equal parts. */
   PARO_PLACE_DEVICE = 1
 } paro_place;
 
@@ -198,11 +195,10 @@ typedef enum paro_collectives {
   PARO_COLLECTIVES_HORING = 0,
   /* NCCL, 2.20 or newer, opened at run time: PARO_NCCL_LIBRARY, or libnccl.so.2. Needs
    * PARO_PLACE_DEVICE, groups of equal size, and equal GPUs, one for each rank. 16-bit gradients
-   * are summed in 16 bits. `algorithm` is ignored, and bytes sent are not counted. A timeout_ms of
-   * 0 is HORING_TIMEOUT_MS. All work of NCCL's on a GPU, that of other runners and of the framework
-   * too, must be begun in the same order on all ranks. paro_runner_destroy waits until all ranks
-   * call it, at most timeout_ms for each of three communicators. After an error of the device
-   * itself a runner cannot rejoin: destroy it, and load a checkpoint into another one. */
+   * are summed in 16 bits. `algorithm` is ignored, bytes sent are not counted. A timeout_ms of 0 is
+   * HORING_TIMEOUT_MS. All work of NCCL's on a GPU, other runners' and the framework's too, must be
+   * begun in one order on all ranks. paro_runner_destroy waits for all ranks, at most 3 times
+   * timeout_ms. After an error of the device rejoin fails: load a checkpoint anew. */
   PARO_COLLECTIVES_NCCL = 1
 } paro_collectives;
 
@@ -230,9 +226,8 @@ typedef struct paro_runner_options {
   double max_norm; /* gradients with a larger norm are clipped to it; 0: no clipping */
   /* Deadline of each collective; 0: the communicator's. At the start of create, rejoin, restore and
    * save (files are read and written before), ranks always wait for each other as long as the
-   * communicator's timeout. They connect within HORING_CONNECT_TIMEOUT_MS. Between the
-   * micro-batches of a step, too, no rank may be later than this deadline, whatever the strategy
-   * exchanges there. */
+   * communicator's timeout. They connect within HORING_CONNECT_TIMEOUT_MS. No rank may be later
+   * than this deadline between a step's micro-batches, whatever the strategy exchanges there. */
   uint64_t timeout_ms;
   uint64_t budget_bytes; /* limit of the states on the rank that holds most: more is refused; 0: no
                           * limit. The smallest budget of all ranks counts */

@@ -210,12 +210,12 @@ ho::Status NcclRank::await(Lock& lock,
 void NcclRank::end(NcclCommunicator& comm) {
   const auto current = CurrentContext::enter(*device_);
   Lock lock(mutex_);
-  if (comm.handle != nullptr) {
+  ho::Status ended = current.status();
+  if (comm.handle != nullptr && ended.ok()) {
     const ho::Deadline deadline = ho::deadline_after(ms(timeout_ms_));
-    ho::Status ended = current.status();
-    if (ended.ok()) {
-      ended = await(lock, comm, "ncclCommFinalize", nccl_.comm_finalize(comm.handle), deadline);
-    }
+    ended = await(lock, comm, "ncclCommFinalize", nccl_.comm_finalize(comm.handle), deadline);
+  }
+  if (comm.handle != nullptr) {  // else a failure has aborted it, meanwhile too
     const NcclEnd its_end{comm.name, std::exchange(comm.handle, nullptr)};
     lock.unlock();
     bool abort = !ended.ok();

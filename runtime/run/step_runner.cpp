@@ -114,7 +114,7 @@ ho::Status StepRunner::connect(ho_comm* comm, const ho::GroupMap& groups) {
   shards_.domains = std::make_unique<Domains>(std::move(domains));
   progress_.use_ends(shards_.domains->parent());
   shards_.make_routes(plan());
-  const ho::Status connected = on_device ? connect_collectives(shards_, plan()) : ho::Status();
+  ho::Status connected = on_device ? connect_collectives(shards_, plan()) : ho::Status();
   if (!connected.ok()) {
     shards_.domains->abort(connected.message().c_str());  // the others wait for this rank
   }

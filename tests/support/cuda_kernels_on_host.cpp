@@ -214,12 +214,16 @@ struct FinishNormOnHost {
     FinishNormArguments finish = read_arguments<FinishNormArguments>(arguments);
     move_to_host(finish.parts, finish.count > 0, translate);
     move_to_host(finish.sums, true, translate);
-    std::vector<GradientSums> sections(kThreads);
-    for (uint64_t first = 0; first < norm_sections(finish.count); first += kThreads) {
+    std::vector<NormSection> sections(kSectionsAtOnce);
+    constexpr uint64_t kTilesAtOnce = kSectionsAtOnce * kNormSectionTiles;
+    for (uint64_t tile = 0; tile < finish.count; tile += kTilesAtOnce) {
       for (unsigned thread = 0; thread < kThreads; ++thread) {
-        sections[thread] = section_of(finish, first + thread);
+        read_sections(finish, tile, sections.data(), thread);
       }
-      add_sections(finish, sections.data(), first, 0);
+      for (NormSection& section : sections) {
+        add_tiles(section);
+      }
+      add_sections(sections.data(), *memory_at<GradientSums>(finish.sums));
     }
   }
   static std::vector<TouchedRange> ranges(void** arguments) {

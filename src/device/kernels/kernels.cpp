@@ -414,10 +414,6 @@ Status Kernels::norm(StreamHandle stream, const Norm& norm) const {
     return invalid("norm on a device: memory for " + std::to_string(norm.parts.size()) +
                    " parts; it takes " + std::to_string(kMinNormParts) + " at least");
   }
-  if (address_of(norm.parts.data()) % kVectorBytes != 0) {
-    return invalid("norm on a device: its parts do not begin at a multiple of " +
-                   std::to_string(kVectorBytes) + " bytes");
-  }
   const uint64_t most = tiles_at_once * kNormTileElements;
   for (uint64_t begin = 0; begin < norm.elements; begin += most) {
     const uint64_t elements = std::min(most, norm.elements - begin);

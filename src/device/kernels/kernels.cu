@@ -4,6 +4,8 @@
 namespace ho::device {
 namespace {
 
+constexpr unsigned kMostThreads = 2048;  // of a multiprocessor at once
+
 __device__ inline uint64_t this_thread() {
   return static_cast<uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
 }
@@ -75,22 +77,30 @@ HORING_ADAMW_KERNELS(HORING_ADAMW)
   }
 HORING_SGD_KERNELS(HORING_SGD)
 
-#define HORING_NORM(name, Codec)                                                               \
-  extern "C" __global__ void __launch_bounds__(kThreads) name(const NormArguments arguments) { \
-    run_norm<Codec>(arguments);                                                                \
+#define HORING_NORM(name, Codec)                                                  \
+  extern "C" __global__ void __launch_bounds__(kThreads, kMostThreads / kThreads) \
+      name(const NormArguments arguments) {                                       \
+    run_norm<Codec>(arguments);                                                   \
   }
 HORING_NORM_KERNELS(HORING_NORM)
 
 // By one block.
 extern "C" __global__ void __launch_bounds__(kThreads)
     ho_finish_norm(const FinishNormArguments arguments) {
-  __shared__ GradientSums sections[kThreads];
-  const uint64_t count = norm_sections(arguments.count);
-  for (uint64_t first = 0; first < count; first += kThreads) {
-    sections[threadIdx.x] = section_of(arguments, first + threadIdx.x);
+  __shared__ NormSection sections[kSectionsAtOnce];
+  GradientSums sums = *memory_at<const GradientSums>(arguments.sums);
+  for (uint64_t tile = 0; tile < arguments.count; tile += kSectionsAtOnce * kNormSectionTiles) {
+    read_sections(arguments, tile, sections, threadIdx.x);
     __syncthreads();
-    add_sections(arguments, sections, first, threadIdx.x);
+    if (threadIdx.x < kSectionsAtOnce) {
+      add_tiles(sections[threadIdx.x]);
+    }
     __syncthreads();
+    add_sections(sections, sums);
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    *memory_at<GradientSums>(arguments.sums) = sums;
   }
 }
 

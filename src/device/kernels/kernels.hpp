@@ -79,7 +79,7 @@ struct Norm {
   uint64_t elements = 0;
   uint64_t first_index = 0;  // what the first value counts as, for what is not finite
   float scale = 1;
-  // Of the device, from a multiple of 16 bytes on: kMinNormParts at least; may hold anything.
+  // Of the device: kMinNormParts at least; may hold anything.
   std::span<GradientSums> parts;
   GradientSums* sums = nullptr;
 };

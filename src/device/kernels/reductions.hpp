@@ -42,50 +42,56 @@ HORING_DEVICE inline void add_element(const NormArguments& arguments,
   }
 }
 
-// Adds kCount elements, each kNormColumns after the one before. All reads are under way at once;
-// and where the sum is finite all of them are, which is nearly always: then none is looked at
-// alone.
+// What `squared` is with kCount more, each kNormColumns after the one before. All reads are under
+// way at once.
 template <class Codec, uint64_t kCount>
-HORING_DEVICE inline void add_elements(const NormArguments& arguments,
-                                       uint64_t index,
-                                       GradientSums& column) {
+HORING_DEVICE inline double with_squares(const NormArguments& arguments,
+                                         uint64_t index,
+                                         double squared) {
   float values[kCount];
   HORING_UNROLL
   for (uint64_t k = 0; k < kCount; ++k) {
     values[k] = scaled_element<Codec>(arguments, index + k * kNormColumns);
   }
-  double squared = column.squared;
   HORING_UNROLL
   for (uint64_t k = 0; k < kCount; ++k) {
     const auto value = static_cast<double>(values[k]);
     squared += value * value;
   }
-  if (is_finite(squared)) {
-    column.squared = squared;
-    return;
-  }
-  HORING_NO_UNROLL
-  for (uint64_t k = 0; k < kCount; ++k) {
-    add_element<Codec>(arguments, index + k * kNormColumns, column);
-  }
+  return squared;
 }
 
-// Step 1: a column of one of the tile's blocks.
+// Step 1: a column of one of the tile's blocks. Where the sum is finite all elements are, which is
+// nearly always: else the column is read once more and each looked at alone. So what is not finite
+// takes no registers while reading, and a device has all of its threads reading: with more
+// registers its last tiles would be read by few.
 template <class Codec>
 HORING_DEVICE inline GradientSums column_of_tile(const NormArguments& arguments,
                                                  uint64_t tile,
                                                  unsigned thread) {
-  constexpr uint64_t kTogether = 8;
+  constexpr unsigned kTogether = 8;
   const uint64_t block = tile * kNormTileBlocks + thread / kNormColumns;
-  uint64_t index = block * kNormBlockElements + thread % kNormColumns;
-  const uint64_t block_end = (block + 1) * kNormBlockElements;
-  const uint64_t end = block_end < arguments.elements ? block_end : arguments.elements;
-  GradientSums column = {};
-  for (; index + (kTogether - 1) * kNormColumns < end; index += kTogether * kNormColumns) {
-    add_elements<Codec, kTogether>(arguments, index, column);
+  const uint64_t first = block * kNormBlockElements + thread % kNormColumns;
+  const uint64_t left = first < arguments.elements ? arguments.elements - first : 0;
+  const auto rows = static_cast<unsigned>(
+      parts_of(left < kNormBlockElements ? left : kNormBlockElements, kNormColumns));
+  double squared = 0;
+  unsigned row = 0;
+  HORING_NO_UNROLL
+  for (; row + kTogether <= rows; row += kTogether) {
+    squared = with_squares<Codec, kTogether>(arguments, first + row * kNormColumns, squared);
   }
-  for (; index < end; index += kNormColumns) {
-    add_element<Codec>(arguments, index, column);
+  HORING_NO_UNROLL
+  for (; row < rows; ++row) {
+    squared = with_squares<Codec, 1>(arguments, first + row * kNormColumns, squared);
+  }
+  GradientSums column = {squared, 0, 0, 0};
+  if (!is_finite(squared)) {
+    column = {};
+    HORING_NO_UNROLL
+    for (row = 0; row < rows; ++row) {
+      add_element<Codec>(arguments, first + row * kNormColumns, column);
+    }
   }
   return column;
 }
@@ -108,69 +114,49 @@ HORING_DEVICE inline void add_blocks(GradientSums* columns, unsigned thread) {
   }
 }
 
-HORING_DEVICE constexpr uint64_t norm_sections(uint64_t tiles) {
-  return parts_of(tiles, kNormSectionTiles);
-}
+// Of all tiles, so many sections at a time. Each is padded: threads that add up one each would all
+// read one bank of their block's memory else.
+inline constexpr uint64_t kSectionsAtOnce = 32;
+struct NormSection {
+  GradientSums tiles[kNormSectionTiles];
+  uint64_t padding;
+};
 
-// Reads kCount of them. On a device 16 bytes at once, and the barrier has ptxas start many before
-// it uses the first: else the one thread of a section would wait for most of them in turn.
-template <size_t kCount>
-HORING_DEVICE inline void read_sums(const GradientSums* from, GradientSums (&sums)[kCount]) {
-  HORING_UNROLL
-  for (size_t k = 0; k < kCount; ++k) {
-#ifdef __CUDA_ARCH__
-    asm volatile("ld.global.v2.f64 {%0, %1}, [%2];"
-                 : "=d"(sums[k].squared), "=d"(sums[k].not_finite)
-                 : "l"(__cvta_generic_to_global(&from[k])));
-    asm volatile("ld.global.v2.u64 {%0, %1}, [%2 + 16];"
-                 : "=l"(sums[k].first_from_last), "=l"(sums[k].nan)
-                 : "l"(__cvta_generic_to_global(&from[k])));
-#else
-    sums[k] = from[k];
-#endif
-  }
-#ifdef __CUDA_ARCH__
-  __syncwarp(__activemask());
-#endif
-}
-
-// Of all tiles, kThreads sections at a time. Step 1: the thread's section.
-HORING_DEVICE inline GradientSums section_of(const FinishNormArguments& arguments,
-                                             uint64_t section) {
-  constexpr uint64_t kTogether = 16;
+// Step 1: the sections from tile `first` on are read, by all threads. All reads are under way at
+// once. Zeros stand for tiles past the last one: added, they change nothing.
+HORING_DEVICE inline void read_sections(const FinishNormArguments& arguments,
+                                        uint64_t first,
+                                        NormSection* sections,
+                                        unsigned thread) {
+  constexpr uint64_t kRuns = kSectionsAtOnce * kNormSectionTiles / kThreads;
+  static_assert(kRuns * kThreads == kSectionsAtOnce * kNormSectionTiles);
   const auto* const parts = memory_at<const GradientSums>(arguments.parts);
-  const uint64_t begin = section * kNormSectionTiles;
-  const uint64_t section_end = begin + kNormSectionTiles;
-  const uint64_t end = section_end < arguments.count ? section_end : arguments.count;
-  GradientSums sums = {};
-  uint64_t tile = begin;
-  for (; tile + kTogether <= end; tile += kTogether) {
-    GradientSums read[kTogether];
-    read_sums(parts + tile, read);
-    HORING_UNROLL
-    for (uint64_t k = 0; k < kTogether; ++k) {
-      add(sums, read[k]);
-    }
+  GradientSums read[kRuns];
+  HORING_UNROLL
+  for (uint64_t run = 0; run < kRuns; ++run) {
+    const uint64_t tile = first + run * kThreads + thread;
+    read[run] = tile < arguments.count ? parts[tile] : GradientSums{};
   }
-  for (; tile < end; ++tile) {
-    add(sums, parts[tile]);
+  HORING_UNROLL
+  for (uint64_t run = 0; run < kRuns; ++run) {
+    const uint64_t tile = run * kThreads + thread;
+    sections[tile / kNormSectionTiles].tiles[tile % kNormSectionTiles] = read[run];
   }
-  return sums;
 }
 
-// Step 2: these, from number `first` on, added to what was there.
-HORING_DEVICE inline void add_sections(const FinishNormArguments& arguments,
-                                       const GradientSums* sections,
-                                       uint64_t first,
-                                       unsigned thread) {
-  const uint64_t left = norm_sections(arguments.count) - first;
-  const uint64_t count = left < kThreads ? left : kThreads;
-  if (thread == 0) {
-    GradientSums sums = *memory_at<const GradientSums>(arguments.sums);
-    for (uint64_t section = 0; section < count; ++section) {
-      add(sums, sections[section]);
-    }
-    *memory_at<GradientSums>(arguments.sums) = sums;
+// Step 2: a section's tiles; the sum is then the first one's.
+HORING_DEVICE inline void add_tiles(NormSection& section) {
+  GradientSums sums = section.tiles[0];
+  for (unsigned tile = 1; tile < kNormSectionTiles; ++tile) {
+    add(sums, section.tiles[tile]);
+  }
+  section.tiles[0] = sums;
+}
+
+// Step 3: the sections, to what was there.
+HORING_DEVICE inline void add_sections(const NormSection* sections, GradientSums& sums) {
+  for (unsigned section = 0; section < kSectionsAtOnce; ++section) {
+    add(sums, sections[section].tiles[0]);
   }
 }
 

@@ -356,15 +356,28 @@ ho::Status DeviceOperations::finish() const {
 }
 
 // The driver waits where an event cannot be asked. Waiting for a stream that is captured would
-// spoil the capture.
+// spoil the capture. Work that does not end even after an abort is left behind with all memory.
 void DeviceOperations::settle() const {
+  if (device_->is_left_behind()) {
+    return;
+  }
   if (const ho::Status captured = check_not_captured(*device_, stream_);
       captured.code() == ho::StatusCode::kUnsupported) {
     ho::device::log_failure(captured);
     return;
   }
   const auto current = CurrentContext::enter(*device_);
-  if (current.ok() && !wait_for_all().ok()) {
+  if (!current.ok()) {
+    return;
+  }
+  const DeviceWait to_the_end{.timeout = wait_.timeout};  // whoever has aborted other waits
+  ho::Status waited = all_.record(stream_);
+  if (waited.ok()) {
+    waited = to_the_end.until_passed(all_);
+  }
+  if (waited.code() == ho::StatusCode::kTimeout) {
+    device_->leave_behind(waited);
+  } else if (!waited.ok()) {
     ho::device::log_failure(
         device_->check("cuStreamSynchronize", device_->driver().stream_synchronize(stream_)));
   }

@@ -104,7 +104,26 @@ void log_failure(const Status& status) {
   }
 }
 
+void Device::leave_behind(const Status& why) const {
+  if (!left_behind_.exchange(true)) {
+    log_warn(
+        "device {}: {}; its memory is not given back, which would wait for that work: end this "
+        "process",
+        ordinal(),
+        why.message());
+  }
+}
+
+bool Device::leaves(size_t bytes) const {
+  left_bytes_ += left_behind_ ? bytes : 0;
+  return left_behind_;
+}
+
 Device::~Device() {
+  if (left_behind_) {
+    log_warn("device {}: {} bytes are left behind", ordinal(), left_bytes_.load());
+    return;
+  }
   if (context_ != nullptr) {
     const RelaxedCapture relaxed(driver_);
     log_failure(check("cuDevicePrimaryCtxRelease", driver_.primary_context_release(handle_)));

@@ -6,6 +6,7 @@
 // does not say so needs none. Errors name the call and the device.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -64,6 +65,12 @@ class Device : public std::enable_shared_from_this<Device> {
       driver_.host_writes(bytes.data(), bytes.size());
     }
   }
+  // Work on the device does not end: to give anything of it back would wait for that for ever. So
+  // nothing is, from now on; the log says why, and how many bytes at the end. Any thread.
+  void leave_behind(const Status& why) const;
+  [[nodiscard]] bool is_left_behind() const { return left_behind_; }
+  // For what gives `bytes` of memory back: whether they are left behind.
+  [[nodiscard]] bool leaves(size_t bytes) const;
 
  private:
   Device(const Driver& driver, Ordinal handle, DeviceFacts facts)
@@ -74,6 +81,8 @@ class Device : public std::enable_shared_from_this<Device> {
   const Ordinal handle_;
   const DeviceFacts facts_;
   ContextHandle context_ = nullptr;
+  mutable std::atomic<bool> left_behind_ = false;
+  mutable std::atomic<size_t> left_bytes_ = 0;
 };
 
 // Lets copies and kernels of the device reach the peer's memory without the host, to the end of

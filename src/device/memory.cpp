@@ -34,6 +34,9 @@ Result<PinnedMemory> PinnedMemory::create(const Device& device, size_t bytes) {
 }
 
 void PinnedMemory::Resource::release() const noexcept {
+  if (device->leaves(bytes.size())) {
+    return;
+  }
   const auto current = CurrentContext::enter(*device);
   if (current.ok()) {
     log_failure(device->check("cuMemFreeHost", device->driver().host_free(bytes.data())));
@@ -56,6 +59,9 @@ void* DeviceMemory::pointer() const {
 }
 
 void DeviceMemory::Resource::release() const noexcept {
+  if (device->leaves(size)) {
+    return;
+  }
   const auto current = CurrentContext::enter(*device);
   if (current.ok()) {
     log_failure(device->check("cuMemFree", device->driver().memory_free(address)));

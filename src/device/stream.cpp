@@ -12,6 +12,9 @@ Result<Event> Event::create(const Device& device) {
 }
 
 void Event::Resource::release() const noexcept {
+  if (device->is_left_behind()) {
+    return;
+  }
   const auto current = CurrentContext::enter(*device);
   if (current.ok()) {
     log_failure(device->check("cuEventDestroy", device->driver().event_destroy(handle)));
@@ -47,6 +50,9 @@ Result<Stream> Stream::create(const Device& device) {
 
 // Waits first: the memory that the stream's work uses is freed next.
 void Stream::Resource::release() const noexcept {
+  if (device->is_left_behind()) {
+    return;
+  }
   const auto current = CurrentContext::enter(*device);
   if (current.ok()) {
     const Driver& driver = device->driver();

@@ -114,6 +114,8 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
   ~Kernels();  // the context is current
+  // Of a device that is left behind: they are not unloaded.
+  void leave() { module_ = nullptr; }
 
   // The results are bit for bit those of src/reduce on the host (on x86; of two NaN the first one's
   // payload).

@@ -18,6 +18,10 @@ struct Loaded {
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;
   ~Loaded() {
+    if (device->is_left_behind()) {
+      kernels->leave();
+      return;
+    }
     const auto current = CurrentContext::enter(*device);
     if (!current.ok()) {
       log_warn("{}", current.status().message());

@@ -1,6 +1,7 @@
 // Memory for states on a device: what it holds, and what it says where there is none.
 #include <functional>
 
+#include "caught_stderr.hpp"
 #include "on_double.hpp"
 
 using namespace paro;
@@ -123,4 +124,30 @@ TEST_CASE("while the stream is captured operations are refused, and the capture 
     CHECK(refused.message().find("the stream is being captured into a graph") != std::string::npos);
     CHECK(nothing_violated());
   }
+}
+
+TEST_CASE("memory whose stream never ends is left behind at the deadline and the log says so") {
+  cuda_double::reset({});
+  std::string circle;
+  cuda_double::JointWork endless(2, [](const cuda_double::Translate&) {});
+  test::CaughtStderr caught;
+  {
+    const auto device = open_device();
+    const auto stream = test::must_have(device::Stream::create(*device));
+    const auto memory = test::must_have(DeviceStateMemory::create(
+        device, stream.handle(), {.timeout = std::chrono::milliseconds(100)}));
+    Ledger ledger(*memory);
+    const auto buffer = ledger.allocate(Purpose::kGradients, 1000);
+    REQUIRE(buffer.ok());
+    const auto current = test::must_have(device::CurrentContext::enter(*device));
+    REQUIRE(endless.enqueue(stream.handle(), "endless", {}, circle) == device::kSuccess);
+  }
+  const std::string said = caught.end();
+  INFO(said);
+  CHECK(said.find("device 0: the device was not through with its stream after 100 ms") !=
+        std::string::npos);
+  CHECK(said.find("end this process") != std::string::npos);
+  CHECK(said.find(" bytes are left behind") != std::string::npos);
+  CHECK(cuda_double::violations().empty());
+  endless.give_up(0);
 }

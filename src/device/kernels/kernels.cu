@@ -4,7 +4,7 @@
 namespace ho::device {
 namespace {
 
-constexpr unsigned kMostThreads = 2048;  // of a multiprocessor at once
+constexpr unsigned kMaxThreads = 2048;  // of a multiprocessor at once
 
 __device__ inline uint64_t this_thread() {
   return static_cast<uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -77,10 +77,10 @@ HORING_ADAMW_KERNELS(HORING_ADAMW)
   }
 HORING_SGD_KERNELS(HORING_SGD)
 
-#define HORING_NORM(name, Codec)                                                  \
-  extern "C" __global__ void __launch_bounds__(kThreads, kMostThreads / kThreads) \
-      name(const NormArguments arguments) {                                       \
-    run_norm<Codec>(arguments);                                                   \
+#define HORING_NORM(name, Codec)                                                 \
+  extern "C" __global__ void __launch_bounds__(kThreads, kMaxThreads / kThreads) \
+      name(const NormArguments arguments) {                                      \
+    run_norm<Codec>(arguments);                                                  \
   }
 HORING_NORM_KERNELS(HORING_NORM)
 

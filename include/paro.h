@@ -193,7 +193,7 @@ typedef enum paro_place {
 /* What moves states between ranks. */
 typedef enum paro_collectives {
   PARO_COLLECTIVES_HORING = 0,
-  /* NCCL, 2.20 or newer, opened at run time: PARO_NCCL_LIBRARY, or libnccl.so.2. Needs
+  /* NCCL, 2.26.2 or newer, opened at run time: PARO_NCCL_LIBRARY, or libnccl.so.2. Needs
    * PARO_PLACE_DEVICE, groups of equal size, and equal GPUs, one for each rank. 16-bit gradients
    * are summed in 16 bits. `algorithm` is ignored, bytes sent are not counted. A timeout_ms of 0 is
    * HORING_TIMEOUT_MS. All work of NCCL's on a GPU, other runners' and the framework's too, must be

@@ -121,7 +121,8 @@ struct Nccl {
 #undef HORING_NCCL_MEMBER
 };
 
-inline constexpr int kMinVersion = 22000;
+// The first whose communicators that do not block may be several of one thread (ADR 38).
+inline constexpr int kMinVersion = 22602;
 
 // "2.28.9" of 22809.
 [[nodiscard]] std::string version_text(int version);

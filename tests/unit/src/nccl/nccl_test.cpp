@@ -53,9 +53,9 @@ TEST_CASE("No call of NCCL is listed twice") {
 TEST_CASE("An NCCL that is too old is named with the least version") {
   const Status status = load(fake("too_old")).status();
   CHECK(status.code() == StatusCode::kUnsupported);
-  CHECK(has(status, "NCCL 2.19.3 of "));
-  CHECK(has(status, "fake_nccl_too_old.so is too old: its collectives take 2.20.0 or newer"));
-  CHECK(has(status, "; install NCCL 2.20.0 or newer, name its file in PARO_NCCL_LIBRARY"));
+  CHECK(has(status, "NCCL 2.25.5 of "));
+  CHECK(has(status, "fake_nccl_too_old.so is too old: its collectives take 2.26.2 or newer"));
+  CHECK(has(status, "; install NCCL 2.26.2 or newer, name its file in PARO_NCCL_LIBRARY"));
 }
 
 TEST_CASE("A call that an NCCL lacks is named") {

@@ -83,7 +83,7 @@ SAME_OFFSET(traffic_class, trafficClass)
 #endif
 static_assert(kUndefined == NCCL_CONFIG_UNDEF_INT);
 static_assert(kConfigVersion <= NCCL_VERSION_CODE);
-static_assert(kMinVersion == NCCL_VERSION(2, 20, 0));
+static_assert(kMinVersion == NCCL_VERSION(2, 26, 2));
 
 static_assert(kSuccess == ncclSuccess && kUnhandledCudaError == ncclUnhandledCudaError &&
               kSystemError == ncclSystemError && kInternalError == ncclInternalError &&

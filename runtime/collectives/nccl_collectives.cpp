@@ -80,6 +80,12 @@ ho::Status NcclCollectives::check_memory(const char* call, const void* memory, s
   return {};
 }
 
+ho::Status NcclCollectives::reported(const ho::Status& found) {
+  const bool refused = found.code() == ho::StatusCode::kInvalidArgument ||
+                       found.code() == ho::StatusCode::kUnsupported;
+  return found.ok() || refused ? found : rank_->fail(found.with_context(comm_->name));
+}
+
 ho::Status NcclCollectives::check_sum(const char* call, ho::DType dtype) const {
   if (static_cast<int>(dtype) <= ho::nccl::kBfloat16) {
     return {};
@@ -89,15 +95,19 @@ ho::Status NcclCollectives::check_sum(const char* call, ho::DType dtype) const {
               ": convert it to bfloat16 or float32 first"};
 }
 
-// The lock is held, and the context current.
+// The context is current.
 ho::Result<NcclOperation*> NcclCollectives::free_operation() {
   auto& all = comm_->operations;
-  const auto found = std::ranges::find(all, State::kFree, &NcclOperation::state);
-  if (found != all.end()) {
-    return &*found;
+  {
+    const Lock lock(rank_->mutex_);
+    const auto found = std::ranges::find(all, State::kFree, &NcclOperation::state);
+    if (found != all.end()) {
+      return &*found;
+    }
   }
   HORING_ASSIGN(ho::device::Event end, ho::device::Event::create(*rank_->device_));
-  all.push_back({.end = std::move(end)});
+  const Lock lock(rank_->mutex_);
+  all.push_back({.end = std::make_shared<const ho::device::Event>(std::move(end))});
   return &all.back();
 }
 
@@ -109,23 +119,24 @@ ho::Status NcclCollectives::begin(const CollectiveOptions& options,
   const ho::device::StreamHandle stream = stream_of(options.stream);
   const uint64_t timeout_ms = options.timeout_ms == 0 ? rank_->timeout_ms_ : options.timeout_ms;
   const ho::Deadline deadline = ho::deadline_after(std::chrono::milliseconds(timeout_ms));
-  HORING_TRY(ho::device::check_stream(*rank_->device_, stream).with_context(comm_->name));
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*rank_->device_));
-  Lock lock(rank_->mutex_);
-  if (rank_->cause_) {
-    return *rank_->cause_;
-  }
-  HORING_ASSIGN(NcclOperation* const operation, free_operation());
-  ho::Status begun =
-      rank_->await(lock, *comm_, started.call, call(comm_->handle, stream), deadline);
-  if (begun.ok()) {
-    begun = operation->end.record(stream).with_context(comm_->name);
-  }
+  HORING_TRY(rank_->status());
+  HORING_TRY(reported(ho::device::check_stream(*rank_->device_, stream).with_context(comm_->name)));
+  const auto current = CurrentContext::enter(*rank_->device_);
+  HORING_TRY(reported(current.status()));
+  const ho::Result<NcclOperation*> found = free_operation();
+  HORING_TRY(reported(found.status()));
+  NcclOperation* const operation = *found;
+  const ho::Status begun = rank_->in_turn(
+      *comm_, started.call, deadline, [&](ho::nccl::CommHandle handle) -> ho::Status {
+        HORING_TRY(rank_->await(*comm_, handle, started.call, call(handle, stream), deadline));
+        return operation->end->record(stream).with_context(comm_->name);
+      });
   if (!begun.ok()) {
-    lock.unlock();
     return rank_->fail(begun);
   }
-  operation->state = State::kUnderWay;
+  const Lock lock(rank_->mutex_);
+  rank_->ends_until_.reset();
+  operation->state = rank_->cause_ ? State::kFailed : State::kUnderWay;
   operation->call = started.call;
   operation->number = ++comm_->begun;
   operation->count = started.count;
@@ -134,9 +145,6 @@ ho::Status NcclCollectives::begin(const CollectiveOptions& options,
   operation->begun = ho::Clock::now();
   operation->deadline = deadline;
   pending.request = operation;
-  if (!std::exchange(rank_->watching_, true)) {
-    rank_->something_to_watch_.notify_all();
-  }
   return {};
 }
 
@@ -149,8 +157,8 @@ ho::Status NcclCollectives::begin_all_gather(const CollectiveOptions& options,
   constexpr const char* kCall = "ncclAllGather";
   HORING_ASSIGN(const size_t count, equal_count(kCall, counts));
   const size_t bytes = count * ho::size_bytes(dtype);
-  HORING_TRY(check_memory(kCall, mine, bytes));
-  HORING_TRY(check_memory(kCall, all, bytes * counts.size()));
+  HORING_TRY(reported(check_memory(kCall, mine, bytes)));
+  HORING_TRY(reported(check_memory(kCall, all, bytes * counts.size())));
   const Moved elements = moved(dtype, count);
   return begin(options,
                {kCall, dtype, count},
@@ -171,8 +179,8 @@ ho::Status NcclCollectives::begin_reduce_scatter(const CollectiveOptions& option
   HORING_ASSIGN(const size_t count, equal_count(kCall, counts));
   HORING_TRY(check_sum(kCall, dtype));
   const size_t bytes = count * ho::size_bytes(dtype);
-  HORING_TRY(check_memory(kCall, all, bytes * counts.size()));
-  HORING_TRY(check_memory(kCall, mine, bytes));
+  HORING_TRY(reported(check_memory(kCall, all, bytes * counts.size())));
+  HORING_TRY(reported(check_memory(kCall, mine, bytes)));
   return begin(options,
                {kCall, dtype, count},
                pending,
@@ -186,7 +194,7 @@ ho::Status NcclCollectives::begin_all_reduce(
     const CollectiveOptions& options, ho::DType dtype, void* all, size_t count, Pending& pending) {
   constexpr const char* kCall = "ncclAllReduce";
   HORING_TRY(check_sum(kCall, dtype));
-  HORING_TRY(check_memory(kCall, all, count * ho::size_bytes(dtype)));
+  HORING_TRY(reported(check_memory(kCall, all, count * ho::size_bytes(dtype))));
   return begin(options,
                {kCall, dtype, count},
                pending,
@@ -203,7 +211,7 @@ ho::Status NcclCollectives::begin_broadcast(const CollectiveOptions& options,
                                             size_t root,
                                             Pending& pending) {
   constexpr const char* kCall = "ncclBroadcast";
-  HORING_TRY(check_memory(kCall, all, count * ho::size_bytes(dtype)));
+  HORING_TRY(reported(check_memory(kCall, all, count * ho::size_bytes(dtype))));
   const Moved elements = moved(dtype, count);
   return begin(options,
                {kCall, dtype, count},
@@ -214,15 +222,15 @@ ho::Status NcclCollectives::begin_broadcast(const CollectiveOptions& options,
                });
 }
 
-bool NcclCollectives::has_ended(NcclOperation& operation) {
-  rank_->settle(*comm_, operation);
+bool NcclCollectives::has_ended(Lock& lock, NcclOperation& operation) {
+  rank_->settle(lock, *comm_, operation);
   return operation.state == State::kOver || (operation.state == State::kFailed && rank_->aborted_);
 }
 
 bool NcclCollectives::over(Pending& pending) {
   const auto current = CurrentContext::enter(*rank_->device_);
-  const Lock lock(rank_->mutex_);
-  return pending.request == nullptr || has_ended(operation_of(pending));
+  Lock lock(rank_->mutex_);
+  return pending.request == nullptr || has_ended(lock, operation_of(pending));
 }
 
 ho::Result<bool> NcclCollectives::join(Pending& pending, uint64_t timeout_ms) {
@@ -235,7 +243,7 @@ ho::Result<bool> NcclCollectives::join(Pending& pending, uint64_t timeout_ms) {
                                  : ho::deadline_after(std::chrono::milliseconds(timeout_ms));
   const auto current = CurrentContext::enter(*rank_->device_);  // without it it fails below
   Lock lock(rank_->mutex_);
-  for (auto pause = kFirstPause; !has_ended(operation);
+  for (auto pause = kFirstPause; !has_ended(lock, operation);
        pause = std::min(2 * pause, kLongestPause)) {
     if (ho::passed(until)) {
       return false;
@@ -260,7 +268,8 @@ ho::Result<bool> NcclCollectives::join_stream(Pending& pending, void* stream, ui
   }
   const NcclOperation& operation = operation_of(pending);
   const ho::device::Device& device = *rank_->device_;
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(device));
+  const auto current = CurrentContext::enter(device);
+  HORING_TRY(reported(current.status()));
   Lock lock(rank_->mutex_);
   if (operation.state == State::kFailed) {  // after the event there is garbage
     const ho::Deadline until = timeout_ms == 0
@@ -270,9 +279,10 @@ ho::Result<bool> NcclCollectives::join_stream(Pending& pending, void* stream, ui
         rank_->changed_.wait_until(lock, until, [this] { return rank_->cause_.has_value(); });
     return known ? ho::Result<bool>(*rank_->cause_) : false;
   }
-  HORING_TRY(device.check(
+  lock.unlock();
+  HORING_TRY(reported(device.check(
       "cuStreamWaitEvent",
-      device.driver().stream_wait_event(stream_of(stream), operation.end.handle(), 0)));
+      device.driver().stream_wait_event(stream_of(stream), operation.end->handle(), 0))));
   return true;
 }
 

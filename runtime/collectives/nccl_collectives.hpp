@@ -71,10 +71,12 @@ class NcclCollectives final : public Collectives {
   [[nodiscard]] ho::Result<size_t> equal_count(const char* call,
                                                std::span<const size_t> counts) const;
   [[nodiscard]] ho::Status check_memory(const char* call, const void* memory, size_t bytes) const;
+  // What was found before NCCL's call. All ranks are told, unless it is this call's arguments.
+  [[nodiscard]] ho::Status reported(const ho::Status& found);
   [[nodiscard]] ho::Status check_sum(const char* call, ho::DType dtype) const;
   [[nodiscard]] ho::Result<NcclOperation*> free_operation();
-  // Under the lock: whether the operation has ended, well, or failed and aborted.
-  [[nodiscard]] bool has_ended(NcclOperation& operation);
+  // Whether the operation has ended, well, or failed and aborted. Lets the lock go meanwhile.
+  [[nodiscard]] bool has_ended(std::unique_lock<std::mutex>& lock, NcclOperation& operation);
 
   std::shared_ptr<NcclRank> rank_;
   std::unique_ptr<NcclCommunicator> comm_;

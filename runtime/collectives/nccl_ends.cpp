@@ -6,8 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "os/clock.hpp"
-
 namespace paro {
 namespace {
 
@@ -44,7 +42,7 @@ void end_in_thread(const std::shared_ptr<Returned>& returned,
 
 ho::Status not_returned(const char* call, std::chrono::milliseconds timeout) {
   return {ho::StatusCode::kTimeout,
-          std::string(call) + " has not returned after " + std::to_string(timeout.count()) +
+          std::string(call) + " has not returned within " + std::to_string(timeout.count()) +
               " ms: its thread is left behind, and memory that its collectives used may still be "
               "written; end this process, and look for work on the device that does not end "
               "(nvidia-smi, py-spy)"};
@@ -55,7 +53,7 @@ std::vector<ho::Status> end_all(const ho::nccl::Nccl& nccl,
                                 const char* name,
                                 EndCall call,
                                 const std::vector<NcclEnd>& ends,
-                                std::chrono::milliseconds timeout) {
+                                const NcclEndTime& time) {
   const auto returned = std::make_shared<Returned>();
   returned->results.resize(ends.size());
   returned->left = ends.size();
@@ -63,15 +61,15 @@ std::vector<ho::Status> end_all(const ho::nccl::Nccl& nccl,
     end_in_thread(returned, i, device, call, ends[i].handle);
   }
   std::unique_lock lock(returned->mutex);
-  static_cast<void>(returned->changed.wait_until(
-      lock, ho::deadline_after(timeout), [&] { return returned->left == 0; }));
+  static_cast<void>(
+      returned->changed.wait_until(lock, time.until, [&] { return returned->left == 0; }));
   std::vector<ho::Status> statuses;
   for (size_t i = 0; i < ends.size(); ++i) {
     const std::optional<ResultCode>& result = returned->results[i];
     // The handle is gone also where NCCL goes on with it.
     const bool settled = result == ho::nccl::kInProgress;
     const ho::Status status =
-        !result ? not_returned(name, timeout)
+        !result ? not_returned(name, time.timeout)
                 : ho::nccl::error(nccl, name, settled ? ho::nccl::kSuccess : *result, nullptr);
     statuses.push_back(status.with_context(ends[i].name));
   }
@@ -83,15 +81,15 @@ std::vector<ho::Status> end_all(const ho::nccl::Nccl& nccl,
 std::vector<ho::Status> abort_all(const ho::nccl::Nccl& nccl,
                                   const std::shared_ptr<const ho::device::Device>& device,
                                   const std::vector<NcclEnd>& ends,
-                                  std::chrono::milliseconds timeout) {
-  return end_all(nccl, device, "ncclCommAbort", nccl.comm_abort, ends, timeout);
+                                  const NcclEndTime& time) {
+  return end_all(nccl, device, "ncclCommAbort", nccl.comm_abort, ends, time);
 }
 
 ho::Status destroy(const ho::nccl::Nccl& nccl,
                    const std::shared_ptr<const ho::device::Device>& device,
                    const NcclEnd& end,
-                   std::chrono::milliseconds timeout) {
-  return end_all(nccl, device, "ncclCommDestroy", nccl.comm_destroy, {end}, timeout).front();
+                   const NcclEndTime& time) {
+  return end_all(nccl, device, "ncclCommDestroy", nccl.comm_destroy, {end}, time).front();
 }
 
 }  // namespace paro

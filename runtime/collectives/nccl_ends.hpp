@@ -9,6 +9,7 @@
 #include "base/status.hpp"
 #include "device/device.hpp"
 #include "nccl/nccl.hpp"
+#include "os/clock.hpp"
 
 namespace paro {
 
@@ -17,18 +18,24 @@ struct NcclEnd {
   ho::nccl::CommHandle handle = nullptr;
 };
 
+// How long is waited for one.
+struct NcclEndTime {
+  ho::Deadline until{};
+  std::chrono::milliseconds timeout{};  // that led to it, for errors
+};
+
 // Aborts them, each in a thread of its own, so that one that waits holds up none that would end
-// what it waits for. A thread that takes longer than the timeout is left behind with all that it
-// uses; its error is kTimeout. One status for each. The table lives as long as the process.
+// what it waits for. A thread that takes longer is left behind with all that it uses; its error is
+// kTimeout. One status for each. The table lives as long as the process.
 [[nodiscard]] std::vector<ho::Status> abort_all(
     const ho::nccl::Nccl& nccl,
     const std::shared_ptr<const ho::device::Device>& device,
     const std::vector<NcclEnd>& ends,
-    std::chrono::milliseconds timeout);
+    const NcclEndTime& time);
 // One that is finalized, likewise.
 [[nodiscard]] ho::Status destroy(const ho::nccl::Nccl& nccl,
                                  const std::shared_ptr<const ho::device::Device>& device,
                                  const NcclEnd& end,
-                                 std::chrono::milliseconds timeout);
+                                 const NcclEndTime& time);
 
 }  // namespace paro

@@ -25,6 +25,8 @@ constexpr std::chrono::microseconds kPollAtOnce{50};
 constexpr std::chrono::microseconds kPollEvery{50};
 constexpr std::chrono::milliseconds kWatchEvery{2};  // while something is under way
 constexpr std::chrono::milliseconds kWatchIdleEvery{20};
+// How long others are waited for that should not take long, and would hold up an abort.
+constexpr std::chrono::milliseconds kShortTimeout{500};
 
 std::chrono::milliseconds ms(uint64_t count) {
   return std::chrono::milliseconds(count);
@@ -52,7 +54,8 @@ NcclRank::NcclRank(const ho::nccl::Nccl& nccl,
       device_(std::move(device)),
       parent_(parent),
       world_(world),
-      timeout_ms_(timeout_ms) {}
+      timeout_ms_(timeout_ms),
+      looker_(device_, kShortTimeout) {}
 
 ho::Result<std::shared_ptr<NcclRank>> NcclRank::make(
     const ho::nccl::Nccl& nccl,
@@ -101,7 +104,7 @@ ho::Status NcclRank::compare_ranks() {
 }
 
 ho::Status NcclRank::said(const NcclCommunicator& comm, const char* call, ResultCode result) const {
-  return ho::nccl::error(nccl_, call, result, comm.handle).with_context(comm.name);
+  return ho::nccl::error(nccl_, call, result, nullptr).with_context(comm.name);
 }
 
 // --- Making and ending -------------------------------------------------------------------------
@@ -140,26 +143,38 @@ ho::Result<ho::nccl::UniqueId> NcclRank::agree_on_id(ho_comm* set, const std::st
 ho::Status NcclRank::make_communicator(ho_comm* set,
                                        const ho::nccl::UniqueId& id,
                                        NcclCommunicator& comm) {
+  constexpr const char* kCall = "ncclCommInitRankConfig";
   const ho::Deadline deadline = ho::deadline_after(ms(timeout_ms_));
   HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  Lock lock(mutex_);
-  if (cause_) {
-    return *cause_;
+  {
+    const Lock lock(mutex_);
+    ends_until_.reset();
+    communicators_.push_back(&comm);
   }
-  ho::nccl::Config config;
-  config.blocking = 0;
-  const ResultCode result =
-      nccl_.comm_init(&comm.handle, ho_comm_world_size(set), id, ho_comm_rank(set), &config);
-  communicators_.push_back(&comm);
-  HORING_TRY(await(lock, comm, "ncclCommInitRankConfig", result, deadline));
+  return in_turn(comm, kCall, deadline, [&](ho::nccl::CommHandle) {
+    ho::nccl::Config config;
+    config.blocking = 0;
+    ho::nccl::CommHandle handle = nullptr;
+    const ResultCode result =
+        nccl_.comm_init(&handle, ho_comm_world_size(set), id, ho_comm_rank(set), &config);
+    {
+      const Lock lock(mutex_);
+      comm.handle = handle;
+    }
+    HORING_TRY(await(comm, handle, kCall, result, deadline));
+    return check_made(set, comm, handle);
+  });
+}
+
+ho::Status NcclRank::check_made(ho_comm* set,
+                                const NcclCommunicator& comm,
+                                ho::nccl::CommHandle handle) const {
   int ranks = 0;
   int rank = -1;
-  if (const ResultCode counted = nccl_.comm_count(comm.handle, &ranks);
-      counted != ho::nccl::kSuccess) {
+  if (const ResultCode counted = nccl_.comm_count(handle, &ranks); counted != ho::nccl::kSuccess) {
     return said(comm, "ncclCommCount", counted);
   }
-  if (const ResultCode numbered = nccl_.comm_rank(comm.handle, &rank);
-      numbered != ho::nccl::kSuccess) {
+  if (const ResultCode numbered = nccl_.comm_rank(handle, &rank); numbered != ho::nccl::kSuccess) {
     return said(comm, "ncclCommUserRank", numbered);
   }
   if (ranks != ho_comm_world_size(set) || rank != ho_comm_rank(set)) {
@@ -171,14 +186,26 @@ ho::Status NcclRank::make_communicator(ho_comm* set,
   return {};
 }
 
-ho::Status NcclRank::await(Lock& lock,
-                           NcclCommunicator& comm,
+namespace {
+
+ho::Status call_is_late(const NcclCommunicator& comm, const char* call) {
+  return ho::Status(ho::StatusCode::kTimeout,
+                    std::string(call) +
+                        " is in progress after its deadline: some rank has not "
+                        "come to it; NCCL_DEBUG=INFO shows which have")
+      .with_context(comm.name);
+}
+
+}  // namespace
+
+ho::Status NcclRank::await(const NcclCommunicator& comm,
+                           ho::nccl::CommHandle handle,
                            const char* call,
                            ResultCode result,
                            ho::Deadline deadline) {
   const ho::Deadline pauses_from = ho::Clock::now() + kPollAtOnce;
   while (result == ho::nccl::kInProgress) {
-    const ResultCode polled = nccl_.comm_async_error(comm.handle, &result);
+    const ResultCode polled = nccl_.comm_async_error(handle, &result);
     if (polled != ho::nccl::kSuccess) {
       return said(comm, "ncclCommGetAsyncError", polled);
     }
@@ -186,59 +213,75 @@ ho::Status NcclRank::await(Lock& lock,
       break;
     }
     if (ho::passed(deadline)) {
-      return ho::Status(ho::StatusCode::kTimeout,
-                        std::string(call) +
-                            " is in progress after its deadline: some rank has not "
-                            "come to it; NCCL_DEBUG=INFO shows which have")
-          .with_context(comm.name);
+      return call_is_late(comm, call);
+    }
+    Lock lock(mutex_);
+    if (cause_) {
+      return *cause_;
     }
     if (ho::passed(pauses_from)) {
       static_cast<void>(changed_.wait_for(lock, kPollEvery));
     } else {
       lock.unlock();
       std::this_thread::yield();
-      lock.lock();
-    }
-    if (cause_) {  // and the handle is gone
-      wait_for_aborts(lock);
-      return *cause_;
     }
   }
   return said(comm, call, result);
 }
 
 void NcclRank::end(NcclCommunicator& comm) {
+  constexpr const char* kCall = "ncclCommFinalize";
   const auto current = CurrentContext::enter(*device_);
   Lock lock(mutex_);
-  ho::Status ended = current.status();
-  if (comm.handle != nullptr && ended.ok()) {
-    const ho::Deadline deadline = ho::deadline_after(ms(timeout_ms_));
-    ended = await(lock, comm, "ncclCommFinalize", nccl_.comm_finalize(comm.handle), deadline);
+  if (!ends_until_) {
+    aborts_until_.reset();
   }
-  if (comm.handle != nullptr) {  // else a failure has aborted it, meanwhile too
-    const NcclEnd its_end{comm.name, std::exchange(comm.handle, nullptr)};
-    lock.unlock();
-    bool abort = !ended.ok();
-    if (ended.ok()) {
-      ended = destroy(nccl_, device_, its_end, ms(timeout_ms_));
-      abort = !ended.ok() && ended.code() != ho::StatusCode::kTimeout;  // it is in NCCL still
-    }
-    if (!ended.ok()) {
-      ho::log_warn("{}", ended.message());
-    }
-    if (abort) {
-      abort_and_log({its_end});
-    }
-    lock.lock();
+  const ho::Deadline deadline = ends_until_.value_or(ho::deadline_after(ms(timeout_ms_)));
+  lock.unlock();
+  ho::Status ended = current.status();
+  if (ended.ok()) {
+    ended = in_turn(comm, kCall, ho::Deadline::max(), [&](ho::nccl::CommHandle handle) {
+      return handle == nullptr ? ho::Status()
+                               : await(comm, handle, kCall, nccl_.comm_finalize(handle), deadline);
+    });
+  }
+  lock.lock();
+  ends_until_ = deadline;
+  changed_.wait(lock, [&] { return cause_.has_value() || comm.in_call == nullptr; });
+  if (comm.handle != nullptr && !cause_) {
+    end_in_order(lock, comm, std::move(ended));
   }
   if (cause_) {
     wait_for_aborts(lock);
   }
+  changed_.wait(lock, [&] { return comm.in_call == nullptr; });  // the watcher looks at it
   std::erase(communicators_, &comm);
 }
 
-void NcclRank::abort_and_log(const std::vector<NcclEnd>& ends) {
-  for (const ho::Status& each : abort_all(nccl_, device_, ends, ms(timeout_ms_))) {
+// Lets the lock go.
+void NcclRank::end_in_order(Lock& lock, NcclCommunicator& comm, ho::Status ended) {
+  const NcclEnd its_end{comm.name, std::exchange(comm.handle, nullptr)};
+  // Where others have used up the time, this one has a little.
+  const ho::Deadline soon = ho::deadline_after(kShortTimeout);
+  const ho::Deadline until = std::max(*ends_until_, soon);
+  lock.unlock();
+  bool abort = !ended.ok();
+  if (ended.ok()) {
+    ended = destroy(nccl_, device_, its_end, {until, ms(timeout_ms_)});
+    abort = !ended.ok() && ended.code() != ho::StatusCode::kTimeout;  // it is in NCCL still
+  }
+  if (!ended.ok()) {
+    ho::log_warn("{}", ended.message());
+  }
+  if (abort) {
+    aborts_until_ = aborts_until_.value_or(ho::deadline_after(ms(timeout_ms_)));
+    abort_and_log({its_end}, {std::max(*aborts_until_, soon), ms(timeout_ms_)});
+  }
+  lock.lock();
+}
+
+void NcclRank::abort_and_log(const std::vector<NcclEnd>& ends, const NcclEndTime& time) {
+  for (const ho::Status& each : abort_all(nccl_, device_, ends, time)) {
     if (!each.ok()) {
       ho::log_warn("{}", each.message());
     }
@@ -262,6 +305,12 @@ ho::Status NcclRank::fail(const ho::Status& own) {
   failing_ = true;
   lock.unlock();
   ho::Status cause = checked(ho_comm_status(world_));
+  // NCCL says that some process has ended, and libhoring soon which.
+  const ho::Deadline until = ho::deadline_after(kShortTimeout);
+  while (own.code() == ho::StatusCode::kPeerLost && cause.ok() && !ho::passed(until)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    cause = checked(ho_comm_status(world_));
+  }
   if (cause.ok()) {
     static_cast<void>(ho_comm_abort(parent_, own.message().c_str()));
     cause = checked(ho_comm_status(world_));
@@ -271,25 +320,31 @@ ho::Status NcclRank::fail(const ho::Status& own) {
 }
 
 void NcclRank::end_all(const ho::Status& cause) {
-  // Even where the context is lost: NCCL gives back what it can.
-  const auto current = CurrentContext::enter(*device_);
   Lock lock(mutex_);
-  std::vector<NcclEnd> aborts;
+  cause_ = cause;
+  changed_.notify_all();  // nobody takes a turn from here on, and who has one ends it
+  settle_all(lock);
   for (NcclCommunicator* const comm : communicators_) {
     for (NcclOperation& operation : comm->operations) {
-      settle(*comm, operation);
       if (operation.state == NcclOperation::State::kUnderWay) {
         operation.state = NcclOperation::State::kFailed;
       }
     }
+  }
+  changed_.notify_all();
+  // A call that does not return is what an abort ends.
+  static_cast<void>(changed_.wait_for(lock, kShortTimeout, [this] {
+    return std::ranges::all_of(
+        communicators_, [](const NcclCommunicator* comm) { return comm->in_call == nullptr; });
+  }));
+  std::vector<NcclEnd> aborts;
+  for (NcclCommunicator* const comm : communicators_) {
     if (comm->handle != nullptr) {
       aborts.push_back({comm->name, std::exchange(comm->handle, nullptr)});
     }
   }
-  cause_ = cause;
-  changed_.notify_all();
   lock.unlock();
-  abort_and_log(aborts);
+  abort_and_log(aborts, {ho::deadline_after(ms(timeout_ms_)), ms(timeout_ms_)});
   lock.lock();
   aborted_ = true;
   changed_.notify_all();
@@ -299,18 +354,63 @@ void NcclRank::wait_for_aborts(Lock& lock) {
   changed_.wait(lock, [this] { return aborted_; });
 }
 
-// The device's context is current. What the driver has against it ends everything.
-void NcclRank::settle(const NcclCommunicator& comm, NcclOperation& operation) {
+void NcclRank::settle(Lock& lock, const NcclCommunicator& comm, NcclOperation& operation) {
   if (operation.state != NcclOperation::State::kUnderWay) {
     return;
   }
-  const ho::Result<bool> passed = operation.end.passed();
-  if (!passed.ok()) {
+  lock.unlock();
+  const ho::Result<bool> has_passed = operation.end->passed();
+  lock.lock();
+  note(comm, operation, has_passed);
+}
+
+// What the driver has against it ends everything.
+void NcclRank::note(const NcclCommunicator& comm,
+                    NcclOperation& operation,
+                    const ho::Result<bool>& has_passed) {
+  if (operation.state != NcclOperation::State::kUnderWay) {
+    return;
+  }
+  if (!has_passed.ok()) {
     operation.state = NcclOperation::State::kFailed;
-    found_ = found_.value_or(passed.status().with_context(comm.name));
-  } else if (*passed) {
+    found_ = found_.value_or(has_passed.status().with_context(comm.name));
+  } else if (*has_passed) {
     operation.state = NcclOperation::State::kOver;
     operation.ended = ho::Clock::now();
+  }
+}
+
+bool NcclRank::is_known(const NcclCommunicator* comm) const {
+  return std::ranges::find(communicators_, comm) != communicators_.end();
+}
+
+void NcclRank::settle_all(Lock& lock) {
+  struct Requested {
+    NcclCommunicator* comm;
+    uint64_t number;
+  };
+  std::vector<Requested> requested;
+  NcclLooker::Events events;
+  for (NcclCommunicator* const comm : communicators_) {
+    for (NcclOperation& operation : comm->operations) {
+      if (operation.state == NcclOperation::State::kUnderWay) {
+        requested.push_back({comm, operation.number});
+        events.push_back(operation.end);
+      }
+    }
+  }
+  lock.unlock();
+  const auto answers = looker_.ask(events);
+  lock.lock();
+  for (size_t i = 0; answers && i < requested.size(); ++i) {
+    // Not one that was ended meanwhile, or begun anew.
+    if (is_known(requested[i].comm)) {
+      for (NcclOperation& operation : requested[i].comm->operations) {
+        if (operation.end == events[i] && operation.number == requested[i].number) {
+          note(*requested[i].comm, operation, (*answers)[i]);
+        }
+      }
+    }
   }
 }
 
@@ -318,9 +418,10 @@ void NcclRank::watch() {
   Lock lock(mutex_);
   while (!stopping_) {
     watching_ = std::ranges::any_of(communicators_, [](const NcclCommunicator* comm) {
-      return std::ranges::any_of(comm->operations, [](const NcclOperation& operation) {
-        return operation.state == NcclOperation::State::kUnderWay;
-      });
+      return comm->in_call != nullptr ||
+             std::ranges::any_of(comm->operations, [](const NcclOperation& operation) {
+               return operation.state == NcclOperation::State::kUnderWay;
+             });
     });
     if (!watching_) {
       something_to_watch_.wait_for(
@@ -344,11 +445,12 @@ void NcclRank::watch() {
 
 ho::Status NcclRank::look() {
   HORING_TRY(checked(ho_comm_status(world_)));
-  HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
-  const Lock lock(mutex_);
-  for (NcclCommunicator* const comm : communicators_) {
-    if (comm->handle != nullptr) {
-      HORING_TRY(look_at(*comm));
+  Lock lock(mutex_);
+  settle_all(lock);
+  const std::vector<NcclCommunicator*> all = communicators_;
+  for (NcclCommunicator* const comm : all) {
+    if (is_known(comm)) {
+      HORING_TRY(look_at(lock, *comm));
     }
   }
   return found_.value_or(ho::Status());
@@ -368,23 +470,40 @@ ho::Status too_late(const NcclCommunicator& comm, const NcclOperation& operation
 
 }  // namespace
 
-// The context is current, and the lock held.
-ho::Status NcclRank::look_at(NcclCommunicator& comm) {
-  ResultCode result = ho::nccl::kSuccess;
-  const ResultCode polled = nccl_.comm_async_error(comm.handle, &result);
-  if (polled != ho::nccl::kSuccess) {
-    return said(comm, "ncclCommGetAsyncError", polled);
+ho::Status NcclRank::look_at(Lock& lock, NcclCommunicator& comm) {
+  if (comm.in_call == nullptr) {
+    HORING_TRY(ask_nccl(lock, comm));
+  } else if (ho::passed(comm.call_until)) {  // who has the turn sees for himself what NCCL says
+    return call_is_late(comm, comm.in_call);
   }
-  if (result != ho::nccl::kSuccess && result != ho::nccl::kInProgress) {
-    return said(comm, "an asynchronous error of NCCL", result);
-  }
-  for (NcclOperation& operation : comm.operations) {
-    settle(comm, operation);
+  for (const NcclOperation& operation : comm.operations) {
     if (operation.state == NcclOperation::State::kUnderWay && ho::passed(operation.deadline)) {
       return too_late(comm, operation);
     }
   }
   return {};
+}
+
+// Lets the lock go in the call.
+ho::Status NcclRank::ask_nccl(Lock& lock, NcclCommunicator& comm) {
+  constexpr const char* kCall = "ncclCommGetAsyncError";
+  if (comm.handle == nullptr || cause_) {
+    return {};
+  }
+  comm.in_call = kCall;
+  comm.call_until = ho::Deadline::max();
+  const ho::nccl::CommHandle handle = comm.handle;
+  lock.unlock();
+  ResultCode result = ho::nccl::kSuccess;
+  const ResultCode polled = nccl_.comm_async_error(handle, &result);
+  lock.lock();
+  comm.in_call = nullptr;
+  changed_.notify_all();
+  if (polled != ho::nccl::kSuccess) {
+    return said(comm, kCall, polled);
+  }
+  return result == ho::nccl::kInProgress ? ho::Status()
+                                         : said(comm, "an asynchronous error of NCCL", result);
 }
 
 }  // namespace paro

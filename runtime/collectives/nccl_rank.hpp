@@ -5,12 +5,14 @@
 // libhoring, whose first cause all ranks get; then every rank aborts its communicators of NCCL, so
 // that no stream is held. A thread looks for failures: NCCL tells none by itself.
 //
-// NCCL wants one thread at a time for each communicator, so a lock is held around its calls, none
-// of which blocks: communicators are made so. To abort or destroy one waits for the device: who
-// does it takes its handle out under the lock, and calls without. What has failed is known at once
-// (cause_), and has ended once all aborts are over (aborted_): its buffers are NCCL's until then.
-// An abort that has not returned after the timeout counts as over too, and the log says so: nobody
-// waits for ever, the destructor neither.
+// NCCL wants one thread at a time for each communicator: who calls takes its turn (in_turn()). No
+// lock is held in a call of NCCL or of the driver, which may block while the device's queues are
+// full, so that the watching thread always sees a deadline; it asks the driver by way of another
+// thread (nccl_looker.hpp). To abort or destroy a communicator waits for the device: who does it
+// takes its handle out first. What has failed is known at once (cause_), and has ended once all
+// aborts are over (aborted_): its buffers are NCCL's until then. An abort that has not returned
+// after the timeout counts as over too, and the log says so: nobody waits for ever, the destructor
+// neither.
 #pragma once
 
 #include <horing.h>
@@ -24,11 +26,13 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.hpp"
 #include "base/status.hpp"
 #include "collectives/nccl_ends.hpp"
+#include "collectives/nccl_looker.hpp"
 #include "device/device.hpp"
 #include "nccl/nccl.hpp"
 #include "os/clock.hpp"
@@ -41,7 +45,7 @@ class NcclCollectives;
 struct NcclOperation {
   // kFailed: it is or will be aborted.
   enum class State : uint8_t { kFree, kUnderWay, kOver, kFailed };
-  ho::device::Event end;
+  std::shared_ptr<const ho::device::Event> end;  // shared with who asks the driver
   State state = State::kFree;
   const char* call = "";  // "ncclAllGather"
   uint64_t number = 0;    // on its communicator, from 1
@@ -57,6 +61,8 @@ struct NcclOperation {
 struct NcclCommunicator {
   std::string name;                       // for errors: "the gathers of the world"
   ho::nccl::CommHandle handle = nullptr;  // null: it has ended, or is being ended
+  const char* in_call = nullptr;          // whose turn it is: what it calls
+  ho::Deadline call_until{};
   uint64_t begun = 0;
   std::deque<NcclOperation> operations;  // stay where they are
 };
@@ -96,26 +102,46 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   [[nodiscard]] ho::Status make_communicator(ho_comm* set,
                                              const ho::nccl::UniqueId& id,
                                              NcclCommunicator& comm);
+  [[nodiscard]] ho::Status check_made(ho_comm* set,
+                                      const NcclCommunicator& comm,
+                                      ho::nccl::CommHandle handle) const;
   [[nodiscard]] ho::Status compare_ranks();
-  // Until NCCL has done what a call has left in progress, or the deadline. The lock is let go in
-  // between. An error is not known to the other ranks yet, unless it is the cause.
-  [[nodiscard]] ho::Status await(Lock& lock,
-                                 NcclCommunicator& comm,
+  // use(handle), without the lock, which this thread does not hold. Waits until no other thread
+  // uses the communicator. The cause, where something has failed before. A use that does not return
+  // is a failure after its deadline.
+  template <typename Use>
+  [[nodiscard]] ho::Status in_turn(NcclCommunicator& comm,
+                                   const char* call,
+                                   ho::Deadline deadline,
+                                   const Use& use);
+  // In a turn, until NCCL has done what a call has left in progress, or the deadline. An error is
+  // not known to the other ranks yet, unless it is the cause.
+  [[nodiscard]] ho::Status await(const NcclCommunicator& comm,
+                                 ho::nccl::CommHandle handle,
                                  const char* call,
                                  ho::nccl::ResultCode result,
                                  ho::Deadline deadline);
-  // Waits for what is under way on all ranks, and gives it back. Afterwards it is not watched.
+  // Waits for what is under way on all ranks, and gives it back. Afterwards it is not watched. All
+  // that are ended with nothing in between have one deadline.
   void end(NcclCommunicator& comm);
-  // Without the lock.
-  void abort_and_log(const std::vector<NcclEnd>& ends);
+  void end_in_order(Lock& lock, NcclCommunicator& comm, ho::Status ended);
+  void abort_and_log(const std::vector<NcclEnd>& ends, const NcclEndTime& time);
   // This rank's error, to all ranks. The job's first cause, which may be another one.
   [[nodiscard]] ho::Status fail(const ho::Status& own);
   void end_all(const ho::Status& cause);
   void wait_for_aborts(Lock& lock);
-  void settle(const NcclCommunicator& comm, NcclOperation& operation);
+  // Whether it is over. Lets the lock go while it asks the driver; the context is current.
+  void settle(Lock& lock, const NcclCommunicator& comm, NcclOperation& operation);
+  void note(const NcclCommunicator& comm,
+            NcclOperation& operation,
+            const ho::Result<bool>& has_passed);
+  // All that are under way, as far as the driver answers. Lets the lock go.
+  void settle_all(Lock& lock);
   void watch();
   [[nodiscard]] ho::Status look();
-  [[nodiscard]] ho::Status look_at(NcclCommunicator& comm);
+  [[nodiscard]] ho::Status look_at(Lock& lock, NcclCommunicator& comm);
+  [[nodiscard]] ho::Status ask_nccl(Lock& lock, NcclCommunicator& comm);
+  [[nodiscard]] bool is_known(const NcclCommunicator* comm) const;
   [[nodiscard]] ho::Status said(const NcclCommunicator& comm,
                                 const char* call,
                                 ho::nccl::ResultCode result) const;
@@ -131,12 +157,39 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   std::condition_variable something_to_watch_;
   bool watching_ = false;  // the watcher knows that something is under way
   std::vector<NcclCommunicator*> communicators_;
+  std::optional<ho::Deadline> ends_until_;  // of those that are ended one after the other
+  std::optional<ho::Deadline> aborts_until_;
   bool failing_ = false;
   std::optional<ho::Status> found_;  // what a look at an operation has found, for the watcher
   std::optional<ho::Status> cause_;
   bool aborted_ = false;  // after the cause: all aborts are over, or given up
   bool stopping_ = false;
+  NcclLooker looker_;
   std::thread watcher_;
 };
+
+template <typename Use>
+ho::Status NcclRank::in_turn(NcclCommunicator& comm,
+                             const char* call,
+                             ho::Deadline deadline,
+                             const Use& use) {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return cause_.has_value() || comm.in_call == nullptr; });
+  if (cause_) {
+    return *cause_;
+  }
+  comm.in_call = call;
+  comm.call_until = deadline;
+  if (!std::exchange(watching_, true)) {
+    something_to_watch_.notify_all();
+  }
+  const ho::nccl::CommHandle handle = comm.handle;
+  lock.unlock();
+  ho::Status used = use(handle);
+  lock.lock();
+  comm.in_call = nullptr;
+  changed_.notify_all();
+  return used;
+}
 
 }  // namespace paro

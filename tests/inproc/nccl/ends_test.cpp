@@ -2,6 +2,8 @@
 // work, and for anybody's. Nobody else waits with it, and nobody waits for what would end only
 // later.
 #include <array>
+#include <atomic>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -96,7 +98,7 @@ TEST_CASE("aborts that never return hold up nobody beyond the deadline, and the 
     on.finish();
   });
   INFO(said);
-  CHECK(times_in(said, "sums: ncclCommAbort has not returned after 2000 ms") == 2);  // ranks
+  CHECK(times_in(said, "sums: ncclCommAbort has not returned within 2000 ms") == 2);  // ranks
 }
 
 TEST_CASE("a communicator whose destruction never returns is left behind at the deadline") {
@@ -105,7 +107,7 @@ TEST_CASE("a communicator whose destruction never returns is left behind at the 
     must(ho_barrier(on.world(), nullptr, nullptr));  // all have made theirs
   });
   INFO(said);
-  CHECK(times_in(said, "sums: ncclCommDestroy has not returned after 2000 ms") == 2);  // ranks
+  CHECK(times_in(said, "sums: ncclCommDestroy has not returned within 2000 ms") == 2);  // ranks
 }
 
 TEST_CASE("a failure ends the collectives of all communicators that are under way") {
@@ -189,5 +191,136 @@ TEST_CASE("while communicators are aborted nobody else waits, and no buffer is g
     return failure.message();
   });
   CHECK(has(cause, "enough"));
+  CHECK(left_on_doubles() == "");
+}
+
+namespace {
+
+// A driver of which calls block, as the real one's may while its queues are full.
+struct Blocking {
+  std::atomic<bool> queries = false;
+  std::atomic<bool> records = false;  // of the rank of device 0
+  std::atomic<bool> gave_up = false;
+};
+Blocking blocking;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): calls know none
+
+void wait_while(const std::atomic<bool>& blocks) {
+  const auto give_up_at = Clock::now() + std::chrono::seconds(30);
+  while (blocks && !blocking.gave_up) {
+    std::this_thread::yield();
+    blocking.gave_up = blocking.gave_up || Clock::now() > give_up_at;
+  }
+}
+
+const device::Driver& blocking_driver() {
+  static const device::Driver kTable = [] {
+    device::Driver table = cuda_double::driver();
+    table.event_query = [](device::EventHandle event) {
+      wait_while(blocking.queries);
+      return cuda_double::driver().event_query(event);
+    };
+    table.event_record = [](device::EventHandle event, device::StreamHandle stream) {
+      if (cuda_double::current_device() == 0) {
+        wait_while(blocking.records);
+      }
+      return cuda_double::driver().event_record(event, stream);
+    };
+    return table;
+  }();
+  return kTable;
+}
+
+// Two ranks on it: their causes.
+std::vector<std::string> causes_while_blocking(const std::function<Status(const OnNccl&)>& body) {
+  reset_doubles();
+  nccl_double::hold(0);
+  std::mutex mutex;
+  std::vector<std::string> causes;
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job, 60000, ho_comm_rank(job), blocking_driver());
+    const Status cause = body(on);
+    const std::lock_guard lock(mutex);
+    causes.push_back(cause.message());
+  });
+  CHECK_FALSE(blocking.gave_up.exchange(false));
+  CHECK(left_on_doubles() == "");
+  return causes;
+}
+
+}  // namespace
+
+TEST_CASE("a deadline holds while the driver answers nobody who asks") {
+  const auto causes = causes_while_blocking([](const OnNccl& on) {
+    const auto over = on.over(on.world(), "sums");
+    const DeviceFloats all(on, kFloats);
+    paro::Pending pending;
+    must_be_ok(over->begin_all_reduce(on.options(kSoonMs), kType, all.data(), kFloats, pending));
+    blocking.queries = true;
+    const Status failure = failure_of(*over);
+    blocking.queries = false;
+    must_fail(over->join(pending, 0), failure);
+    on.finish();
+    return failure;
+  });
+  REQUIRE(causes.size() == 2);
+  CHECK(causes[0] == causes[1]);
+  CHECK(
+      has(causes[0], "sums: ncclAllReduce, collective 1 there, of 8 float, has not ended within"));
+}
+
+TEST_CASE("a collective whose beginning blocks in the driver is found at its deadline") {
+  const auto causes = causes_while_blocking([](const OnNccl& on) {
+    const auto over = on.over(on.world(), "sums");
+    const DeviceFloats all(on, kFloats);
+    paro::Pending pending;
+    if (on.device().ordinal() == 1) {
+      must_be_ok(over->begin_all_reduce(on.options(), kType, all.data(), kFloats, pending));
+      const Status failure = failure_of(*over);
+      blocking.records = false;
+      must_fail(over->join(pending, 0), failure);
+      on.finish();
+      return failure;
+    }
+    blocking.records = true;
+    const Status begun =
+        over->begin_all_reduce(on.options(kSoonMs), kType, all.data(), kFloats, pending);
+    const Status ended = begun.ok() ? over->join(pending, 0).status() : begun;
+    on.finish();
+    return ended;
+  });
+  REQUIRE(causes.size() == 2);
+  CHECK(causes[0] == causes[1]);
+  CHECK(has(causes[0], "sums: ncclAllReduce is in progress after its deadline"));
+}
+
+TEST_CASE("communicators that are ended one after the other have one deadline together") {
+  reset_doubles();
+  std::atomic<bool> ended = false;
+  std::atomic<uint64_t> polls = 0;
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job, kSoonMs);
+    std::vector<std::unique_ptr<paro::NcclCollectives>> all;
+    for (const char* name : {"gathers", "reductions", "sums"}) {
+      all.push_back(on.over(on.world(), name));
+    }
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    if (ho_comm_rank(on.world()) == 1) {  // comes to no end until the other has given up
+      while (!ended) {
+        std::this_thread::yield();
+      }
+      return;
+    }
+    all.pop_back();
+    const uint64_t before = nccl_double::calls("ncclCommFinalize");
+    const uint64_t polled = nccl_double::calls("ncclCommGetAsyncError");
+    all.clear();
+    polls = nccl_double::calls("ncclCommGetAsyncError") - polled;
+    ended = true;
+    if (nccl_double::calls("ncclCommFinalize") < before + 2) {
+      throw std::runtime_error("not finalized");
+    }
+  });
+  // Theirs and the watching threads', not those of a time that is waited through.
+  CHECK(polls < 100);
   CHECK(left_on_doubles() == "");
 }

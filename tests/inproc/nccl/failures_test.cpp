@@ -1,4 +1,5 @@
 // Whatever fails in NCCL: every rank has one cause, in time, streams run on, and nothing is left.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <thread>
@@ -119,6 +120,89 @@ TEST_CASE("a call of the driver that fails in a collective is one cause on all r
       CHECK(left_on_doubles() == "");
     }
   }
+}
+
+TEST_CASE("a call of the driver that fails anywhere in a step is one cause on all ranks") {
+  for (const char* call : {"context_push",
+                           "stream_context",
+                           "stream_capturing",
+                           "pointer_attribute",
+                           "address_range",
+                           "event_create",
+                           "event_record",
+                           "joint_work",
+                           "stream_wait_event"}) {
+    // Of a step without a failure first: how many there are.
+    uint64_t calls = 1;
+    for (uint64_t k = 0; k <= calls; k += k == 0 ? 1 : std::max<uint64_t>(1, calls / 3)) {
+      INFO(call << " #" << k);
+      reset_doubles(cuda_double::Mode::kEager, connected(0));
+      std::array<std::atomic<int>, 2> came{};
+      std::atomic<uint64_t> in_step = 0;
+      const std::string cause = one_cause("1x2", [&](const OnNccl& on) {
+        const auto over = on.over(on.world(), "sums");
+        const DeviceFloats all(on, kFloats, 1.0F);
+        must(ho_barrier(on.world(), nullptr, nullptr));
+        if (came[0]++ == 0) {
+          in_step = cuda_double::calls(call);
+          if (k > 0) {
+            cuda_double::fail_call(call, k, device::kInvalidContext);
+          }
+        }
+        must(ho_barrier(on.world(), nullptr, nullptr));
+        for (int step = 0; step < 2 && on.rank().status().ok(); ++step) {
+          paro::Pending pending;
+          static_cast<void>(
+              over->begin_all_reduce(on.options(), DType::kFloat32, all.data(), kFloats, pending));
+          static_cast<void>(over->join_stream(pending, on.stream(), 0));
+          static_cast<void>(over->join(pending, 0));
+        }
+        if (k > 0) {
+          static_cast<void>(failure_of(*over));
+        } else {
+          must(ho_barrier(on.world(), nullptr, nullptr));
+          if (came[1]++ == 0) {
+            in_step = cuda_double::calls(call) - in_step;
+          }
+          must(ho_barrier(on.world(), nullptr, nullptr));
+        }
+        on.finish();
+        return on.rank().status().message();
+      });
+      if (k == 0) {
+        // What asks until something is over asks now more often, now less.
+        calls = call == std::string_view("context_push") ? 8 : in_step.load();
+        CHECK(cause == "");
+        CHECK(calls > 0);
+      } else {
+        CHECK(has(cause, "called abort: sums: "));
+        CHECK(has(cause,
+                  call == std::string_view("joint_work") ? "ncclAllReduce: unhandled cuda"
+                                                         : "CUDA_ERROR_INVALID_CONTEXT"));
+      }
+      CHECK(left_on_doubles() == "");
+    }
+  }
+}
+
+TEST_CASE("of a peer that NCCL has lost libhoring says which it was") {
+  reset_doubles();
+  const std::string cause = one_cause("1x2", [](const OnNccl& on) {
+    const auto over = on.over(on.world(), "sums");
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    if (on.device().ordinal() == 0) {
+      nccl_double::report_async_error(0, nccl::kRemoteError);
+    } else {
+      const uint64_t before = nccl_double::calls("ncclCommGetAsyncError");
+      while (nccl_double::calls("ncclCommGetAsyncError") < before + 4) {  // seen
+        std::this_thread::yield();
+      }
+      static_cast<void>(ho_comm_abort(on.parent(), "the process of rank 7 has ended"));
+    }
+    return failure_of(*over).message();
+  });
+  CHECK(has(cause, "rank 7 has ended"));
+  CHECK(left_on_doubles() == "");
 }
 
 TEST_CASE("a communicator that cannot be ended in order is aborted and leaves nothing") {

@@ -53,12 +53,15 @@ inline std::string left_on_doubles() {
 class OnNccl {
  public:
   // On the device of the rank's number, or another one.
-  explicit OnNccl(ho_comm* job, uint64_t timeout_ms = 60000, int ordinal = -1)
+  explicit OnNccl(ho_comm* job,
+                  uint64_t timeout_ms = 60000,
+                  int ordinal = -1,
+                  const device::Driver& driver = cuda_double::driver())
       : parent_(split(job, 0)),
         world_(split(parent_.get(), 0)),
         group_(split(parent_.get(), ho_comm_group_of(job, ho_comm_rank(job)))),
-        device_(must_have(device::Device::open(cuda_double::driver(),
-                                               ordinal >= 0 ? ordinal : ho_comm_rank(job)))),
+        device_(
+            must_have(device::Device::open(driver, ordinal >= 0 ? ordinal : ho_comm_rank(job)))),
         stream_(std::make_unique<device::Stream>(must_have(device::Stream::create(*device_)))),
         rank_(must_have(paro::NcclRank::make(
             nccl_double::nccl(), device_, parent_.get(), world_.get(), timeout_ms))) {}

@@ -1,12 +1,17 @@
 // The runtime's collectives by the installed NCCL: a rank of a job (`horing run`), several of them
 // on one GPU, each a host of its own to NCCL. Probes what docs/design/device.md believes about NCCL
-// (N1 to N5, N7, N9, N10, N12, N13, N15), and compares every result with libhoring's over host
+// (N1 to N5, N7 to N10, N12, N13, N15), and compares every result with libhoring's over host
 // memory.
 //
-// usage: device_nccl_runtime [--unconnected]   --unconnected: nothing but a rank that is absent
-// from the first collective
+// usage: device_nccl_runtime [--unconnected | --killed]
+//   --unconnected: nothing but a rank that is absent from the first collective
+//   --killed: nothing but a rank whose process is killed while collectives run
 //
 // status: 0; 1 with a text where something is wrong; 77 where there is no GPU or no NCCL.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -23,6 +28,7 @@
 
 #include "collectives/nccl_collectives.hpp"
 #include "must_have.hpp"
+#include "one_gpu.hpp"
 #include "runtime_collectives.hpp"
 
 namespace ho::test {
@@ -137,6 +143,35 @@ void probe_absent_rank(const Bench& bench, bool connected) {
   std::printf("N5 N7%s: %s\n", connected ? "" : " N15", cause.c_str());
 }
 
+// N8: the last rank's process is killed amid collectives. All others have one cause, which names
+// it, long before a deadline, and their streams go on.
+void probe_killed_rank(const Bench& bench) {
+  constexpr int kKilledAfter = 50;
+  const int lost = ho_comm_world_size(bench.world.get()) - 1;
+  const auto over = must_have(bench.rank->over(bench.world.get(), "sums"));
+  const Bytes bytes(bench, 4096);
+  Status ended;
+  const auto since = std::chrono::steady_clock::now();
+  for (int step = 0; ended.ok(); ++step) {
+    paro::Pending pending;
+    ended = over->begin_all_reduce(
+        bench.options(kTimeoutMs), DType::kFloat32, bytes.data(), 1024, pending);
+    if (ho_comm_rank(bench.world.get()) == lost && step == kKilledAfter) {
+      ::kill(::getpid(), SIGKILL);
+    }
+    if (ended.ok()) {
+      ended = over->join(pending, 0).status();
+    }
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
+  bench.finish();
+  const std::string cause = over->status().message();
+  expect(ended.message() == cause, "ended by another cause: " + ended.message());
+  expect(cause.find("rank " + std::to_string(lost)) != std::string::npos, "the cause is: " + cause);
+  expect(took.count() * 1000 < kTimeoutMs, "found by a deadline");
+  std::printf("N8: after %.2f s: %s\n", took.count(), cause.c_str());
+}
+
 // The host's time of a begin and of a join by the stream, microseconds, medians.
 void print_host_times(const Bench& bench, paro::Collectives& over) {
   using Microseconds = std::chrono::duration<double, std::micro>;
@@ -199,29 +234,20 @@ void compare_all(const Bench& bench, const nccl::Nccl& nccl) {
               checks);
 }
 
-void run(ho_comm* job, const device::Driver& driver, const nccl::Nccl& nccl, bool connected) {
+enum class Mode { kAll, kUnconnected, kKilled };
+
+void run(ho_comm* job, const device::Driver& driver, const nccl::Nccl& nccl, Mode mode) {
   const Bench bench = make_bench(job, driver, nccl);
   const auto current = must_have(device::CurrentContext::enter(*bench.device));
-  if (connected) {
+  if (mode == Mode::kAll) {
     compare_all(bench, nccl);
   }
   if (ho_comm_world_size(job) > 1) {
-    probe_absent_rank(bench, connected);
+    mode == Mode::kKilled ? probe_killed_rank(bench) : probe_absent_rank(bench, mode == Mode::kAll);
   }
 }
 
-void set_for_one_gpu(int rank) {
-  ::setenv("NCCL_HOSTID", ("horing-rank-" + std::to_string(rank)).c_str(), 1);
-  for (const auto& [name, value] : {std::pair("NCCL_SOCKET_IFNAME", "lo"),
-                                    {"NCCL_IB_DISABLE", "1"},
-                                    {"NCCL_MNNVL_ENABLE", "0"},
-                                    {"NCCL_NVLS_ENABLE", "0"},
-                                    {"NCCL_MAX_CTAS", "2"}}) {
-    ::setenv(name, value, 0);
-  }
-}
-
-int run_rank(bool connected) {
+int run_rank(Mode mode) {
   ho_comm* created = nullptr;
   must(ho_comm_create(nullptr, &created));
   const HeldComm job(created);
@@ -237,21 +263,40 @@ int run_rank(bool connected) {
     std::printf("%s\n", nccl.status().message().c_str());
     return kSkipped;
   }
-  run(job.get(), **driver, **nccl, connected);
+  run(job.get(), **driver, **nccl, mode);
   return 0;
+}
+
+// The last rank is a child of its process, which is killed for it: whoever started the job sees no
+// rank fail.
+int run_with_killed_rank() {
+  const char* const rank = std::getenv("RANK");
+  const char* const ranks = std::getenv("WORLD_SIZE");
+  if (rank == nullptr || ranks == nullptr || std::atoi(rank) + 1 != std::atoi(ranks)) {
+    return run_rank(Mode::kKilled);
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    return run_rank(Mode::kKilled);
+  }
+  int status = 0;
+  expect(child > 0 && ::waitpid(child, &status, 0) == child, "no child");
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 0 : WEXITSTATUS(status);
 }
 
 }  // namespace
 }  // namespace ho::test
 
 int main(int argc, char** argv) {
-  const bool connected = argc == 1;
-  if (!connected && (argc != 2 || std::string_view(argv[1]) != "--unconnected")) {
-    std::fprintf(stderr, "usage: device_nccl_runtime [--unconnected]\n");
+  using ho::test::Mode;
+  const std::string_view mode = argc == 2 ? argv[1] : "";
+  if (argc > 2 || (argc == 2 && mode != "--unconnected" && mode != "--killed")) {
+    std::fprintf(stderr, "usage: device_nccl_runtime [--unconnected | --killed]\n");
     return 2;
   }
   try {
-    return ho::test::run_rank(connected);
+    return mode == "--killed" ? ho::test::run_with_killed_rank()
+                              : ho::test::run_rank(argc == 1 ? Mode::kAll : Mode::kUnconnected);
   } catch (const std::exception& error) {
     std::printf("FAILED: %s\n", error.what());
     return 1;

@@ -12,6 +12,7 @@
 
 #include "must_have.hpp"
 #include "on_device/device_states.hpp"
+#include "one_gpu.hpp"
 #include "runner_cases.hpp"
 
 namespace paro::test {
@@ -24,17 +25,6 @@ constexpr int kSkipped = 77;
 struct DestroyComm {
   void operator()(ho_comm* comm) const { ho_comm_destroy(comm); }
 };
-
-void set_for_one_gpu(int rank) {
-  ::setenv("NCCL_HOSTID", ("horing-rank-" + std::to_string(rank)).c_str(), 1);
-  for (const auto& [name, value] : {std::pair("NCCL_SOCKET_IFNAME", "lo"),
-                                    {"NCCL_IB_DISABLE", "1"},
-                                    {"NCCL_MNNVL_ENABLE", "0"},
-                                    {"NCCL_NVLS_ENABLE", "0"},
-                                    {"NCCL_MAX_CTAS", "2"}}) {
-    ::setenv(name, value, 0);
-  }
-}
 
 // "GGG: 5 steps in 12.3 ms"
 std::string compare(ho_comm* comm, const Job& job, const RankStates& on_device) {
@@ -69,7 +59,7 @@ int run_rank(uint32_t steps) {
     throw std::runtime_error(ho_last_error_message());
   }
   const std::unique_ptr<ho_comm, DestroyComm> comm(created);
-  set_for_one_gpu(ho_comm_rank(created));
+  ho::test::set_for_one_gpu(ho_comm_rank(created));
   const auto device = must_have(ho::device::Device::open(**driver, ho_comm_device(created)));
   const auto stream = must_have(ho::device::Stream::create(*device));
   const DeviceStates states = must_have(states_on_device(created, stream.handle()));

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -158,7 +159,24 @@ Status run(const device::Driver& driver, const std::vector<std::string>& argumen
   return {};
 }
 
+bool is_usage(const std::vector<std::string>& arguments) {
+  const auto is_named = [&](const Probe& probe) { return probe.name == arguments[1]; };
+  return arguments.empty() || (arguments.size() == 2 && (arguments[0] != kOneProbe ||
+                                                         std::ranges::any_of(probes(), is_named)));
+}
+
+int print_usage() {
+  std::fprintf(stderr, "usage: device_probes [%s NAME]; names:\n", kOneProbe);
+  for (const Probe& probe : probes()) {
+    std::fprintf(stderr, "  %s\n", probe.name);
+  }
+  return 2;
+}
+
 int run_program(const std::vector<std::string>& arguments) {
+  if (!is_usage(arguments)) {
+    return print_usage();
+  }
   const auto driver = device::driver();
   if (!driver.ok()) {
     std::printf("skipped: %s\n", driver.status().message().c_str());

@@ -150,6 +150,16 @@ def shortened(part):
 
 
 @unittest.skipIf(BUILD is None, "no build folder given")
+class Programs(unittest.TestCase):
+    def test_a_probe_that_does_not_exist_is_refused_with_the_names(self):
+        program = BUILD / "tests/device/device_probes"
+        for arguments in (["probe", "copies_of_nothing"], ["probe"], ["probe", "a", "b"]):
+            answer = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
+            self.assertEqual(answer.returncode, 2, answer.stdout + answer.stderr)
+            self.assertIn("  a_fault_loses_the_context\n", answer.stderr)
+
+
+@unittest.skipIf(BUILD is None, "no build folder given")
 class Folder(unittest.TestCase):
     """What goes to a machine with a GPU, on the double of the driver, from an empty folder."""
 

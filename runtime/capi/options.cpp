@@ -292,10 +292,16 @@ ho::Result<steering::Settings> steering_of(const paro_runner_options& options) {
     return ho::invalid("auto_strategy is " + std::to_string(options.auto_strategy) +
                        "; takes 0 or 1");
   }
-  HORING_ASSIGN(const bool automatic, ho::env::flag(ho::env::kAutoStrategy));
+  HORING_ASSIGN(const bool in_environment, ho::env::flag(ho::env::kAutoStrategy));
+  const bool automatic = in_environment || options.auto_strategy == 1;
+  if (automatic && options.place == PARO_PLACE_DEVICE) {
+    return ho::invalid(
+        "auto_strategy (or PARO_AUTO_STRATEGY) chooses by the links of libhoring, and NCCL moves "
+        "states on a device by others: leave it 0, and name a strategy in strategy_file");
+  }
   return steering::Settings{options.strategy_file == nullptr ? ho::env::text(ho::env::kStrategyFile)
                                                              : std::string(options.strategy_file),
-                            automatic || options.auto_strategy == 1,
+                            automatic,
                             options.auto_interval};
 }
 

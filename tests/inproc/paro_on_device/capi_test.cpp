@@ -157,6 +157,8 @@ TEST_CASE("places and collectives that do not go together are refused") {
          o.optimizer = PARO_OPTIMIZER_CUSTOM;
          o.custom.function = [](const paro_shard*, void*) { return 0; };
        }},
+      {"auto_strategy (or PARO_AUTO_STRATEGY) chooses by the links of libhoring",
+       [](auto& o) { o.auto_strategy = 1; }},
       {"set ho_comm_options.device", [](auto& /*o*/) { has_device = false; }},
   };
   reset_doubles();

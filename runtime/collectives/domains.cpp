@@ -1,7 +1,9 @@
 #include "collectives/domains.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "collectives/horing_collectives.hpp"
@@ -24,6 +26,15 @@ int32_t place_in(const std::vector<GlobalRank>& ranks, GlobalRank rank) {
   return static_cast<int32_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
+// What it is told to do is read by NCCL itself, once.
+bool begins_in_order(const ho::nccl::Nccl& nccl) {
+  constexpr int kFirstWithOrder = 22600;
+  const char* const order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  int version = 0;
+  return order != nullptr && std::string_view(order) == "1" &&
+         nccl.get_version(&version) == ho::nccl::kSuccess && version >= kFirstWithOrder;
+}
+
 }  // namespace
 
 ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm) {
@@ -39,9 +50,20 @@ ho::Result<ho::GroupMap> nodes_of(const ho_comm* comm) {
   return nodes.with_rails(static_cast<uint32_t>(ho_comm_rail_count(comm)));
 }
 
+UsedTracks used_tracks(const StepPlan& plan) {
+  UsedTracks used{};
+  for (const Action& action : plan.actions) {
+    if (is_collective(action.act) && action.act != Act::kAgree) {
+      used[static_cast<size_t>(action.domain)][static_cast<size_t>(action.track)] = true;
+    }
+  }
+  return used;
+}
+
 ho::Result<Domains> Domains::make(ho_comm* comm,
                                   const ho::GroupMap& groups,
                                   const OnDevice* on_device,
+                                  const UsedTracks& used,
                                   uint64_t timeout_ms) {
   if (comm == nullptr || static_cast<int64_t>(groups.world_size()) != ho_comm_world_size(comm)) {
     return ho::Status(ho::StatusCode::kInvalidArgument,
@@ -50,38 +72,54 @@ ho::Result<Domains> Domains::make(ho_comm* comm,
                           std::to_string(comm == nullptr ? 0 : ho_comm_world_size(comm)));
   }
   Domains domains(GlobalRank(ho_comm_rank(comm)), groups);
+  domains.used_ = used;
   const GlobalRank self = domains.self_;
   HORING_ASSIGN(domains.parent_, split(comm, 0, static_cast<int32_t>(self.value())));
   ho_comm* const parent = domains.parent_.get();
   if (groups.world_size() > 1) {
     HORING_ASSIGN(domains.world_.comm, split(parent, 0, place_in(world_order(groups), self)));
     if (on_device != nullptr) {
+      domains.begin_in_order_ = begins_in_order(*on_device->nccl);
       ho_comm* const world = domains.world();
       domains.hosts_ = std::make_unique<HoringCollectives>(world);
       HORING_ASSIGN(domains.nccl_,
                     NcclRank::make(*on_device->nccl, on_device->device, parent, world, timeout_ms));
     }
-    HORING_TRY(domains.make_collectives(domains.world_, "the world"));
+    HORING_TRY(domains.make_collectives(domains.world_, Domain::kWorld, "the world"));
   }
   const ho::GroupIndex group = groups.group_of(self);
   const bool alone = groups.group_size(group) == 1;
   const auto position = static_cast<int32_t>(groups.group_rank_of(self).value());
   HORING_ASSIGN(domains.intra_.comm,
                 split(parent, alone ? -1 : static_cast<int32_t>(group.value()), position));
-  HORING_TRY(domains.make_collectives(domains.intra_, "the group"));
+  HORING_TRY(domains.make_collectives(domains.intra_, Domain::kIntra, "the group"));
   HORING_TRY(domains.make_inter());
   return domains;
 }
 
-ho::Status Domains::make_collectives(RankSet& set, const std::string& name) const {
+ho::Status Domains::make_collectives(RankSet& set, Domain domain, const std::string& name) const {
   if (set.comm == nullptr) {
     return {};
   }
-  if (nccl_ != nullptr) {
-    HORING_ASSIGN(set.collectives, nccl_->over(set.comm.get(), name));
-  } else {
-    set.collectives = std::make_unique<HoringCollectives>(set.comm.get());
+  const auto& used = used_[static_cast<size_t>(domain)];
+  if (nccl_ == nullptr) {
+    set.collectives.front() = std::make_unique<HoringCollectives>(set.comm.get());
+  } else if (std::find(used.begin(), used.end(), true) == used.end()) {
+    HORING_ASSIGN(set.collectives.front(), nccl_->over(set.comm.get(), name));
   }
+  for (size_t track = 0; nccl_ != nullptr && track < used.size(); ++track) {
+    if (used[track]) {
+      const std::string tracks(to_string(static_cast<Track>(track)));
+      HORING_ASSIGN(set.collectives[track], nccl_->over(set.comm.get(), tracks + " of " + name));
+    }
+  }
+  const auto any = std::find_if(set.collectives.begin(),
+                                set.collectives.end(),
+                                [](const auto& one) { return one != nullptr; });
+  std::transform(
+      set.collectives.begin(), set.collectives.end(), set.by_track.begin(), [&](const auto& one) {
+        return one != nullptr ? one.get() : any->get();
+      });
   return {};
 }
 
@@ -114,7 +152,7 @@ ho::Status Domains::make_inter() {
     RankSet set;
     HORING_ASSIGN(set.comm, split(parent_.get(), color, group));
     if (set.comm != nullptr) {
-      HORING_TRY(make_collectives(set, "the owners of the same elements"));
+      HORING_TRY(make_collectives(set, Domain::kInter, "the owners of the same elements"));
       inter_.emplace(std::move(mine), std::move(set));
     }
     sets = std::move(later);
@@ -132,9 +170,9 @@ ho_comm* Domains::inter(const std::vector<GlobalRank>& owners) const {
   return set == nullptr ? nullptr : set->comm.get();
 }
 
-Collectives* Domains::over_owners(const std::vector<GlobalRank>& owners) const {
+CollectivesByTrack Domains::over_owners(const std::vector<GlobalRank>& owners) const {
   const RankSet* const set = set_of(owners);
-  return set == nullptr ? nullptr : set->collectives.get();
+  return set == nullptr ? CollectivesByTrack{} : set->by_track;
 }
 
 ho::Status Domains::status() const {

@@ -2,7 +2,8 @@
 // everybody in the order of the world parts, one over this rank's group, and one for every set of
 // ranks that own the same elements in their groups. Each is a communicator of its own, so that what
 // one does never queues behind another. On each, the step plan orders what its tracks start
-// (verify_sequences()).
+// (verify_sequences()). With NCCL each track that a set is used by has a communicator, since one
+// carries out what it is given in order, on whatever streams.
 //
 // All of them are split from one that only the runner has. A failure ends a communicator and what
 // was split from it: to end this one ends the runner on all ranks, and nothing of the caller's.
@@ -10,6 +11,7 @@
 
 #include <horing.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +22,7 @@
 #include "collectives/communicator.hpp"
 #include "collectives/nccl_rank.hpp"
 #include "group/group_map.hpp"
+#include "step/step_plan.hpp"
 
 namespace paro {
 
@@ -27,30 +30,40 @@ namespace paro {
 struct OnDevice {
   std::shared_ptr<const ho::device::Device> device;
   const ho::nccl::Nccl* nccl = nullptr;  // outlives what is made of it
-  void* stream = nullptr;  // cudaStream_t, on which all is done in order; nullptr: the default one
 };
+
+// A set's, by track. nullptr: this rank is alone in the set. Those of several tracks may be one.
+using CollectivesByTrack = std::array<Collectives*, kTrackCount>;
+
+// By domain and track: the plan has collectives of states there.
+using UsedTracks = std::array<std::array<bool, kTrackCount>, 3>;
+[[nodiscard]] UsedTracks used_tracks(const StepPlan& plan);
 
 class Domains {
  public:
   // Collective over `comm`, which is borrowed for the time of the call; `groups` over its ranks.
-  // With a device the collectives are NCCL's, one communicator for each set, and `timeout_ms` is
-  // theirs; else libhoring's.
+  // With a device the collectives are NCCL's, for each set one communicator for each track that is
+  // used there, or for all where none is, and `timeout_ms` is theirs; else libhoring's.
   [[nodiscard]] static ho::Result<Domains> make(ho_comm* comm,
                                                 const ho::GroupMap& groups,
                                                 const OnDevice* on_device = nullptr,
+                                                const UsedTracks& used = {},
                                                 uint64_t timeout_ms = 0);
 
   [[nodiscard]] ho::GlobalRank self() const { return self_; }
   [[nodiscard]] const ho::GroupMap& groups() const { return groups_; }
   // What moves the data of states between the ranks of a set. Here and below: nullptr for a set of
   // one rank. Never for a set that this rank is not in.
-  [[nodiscard]] Collectives* over_world() const { return world_.collectives.get(); }
-  [[nodiscard]] Collectives* over_group() const { return intra_.collectives.get(); }
-  [[nodiscard]] Collectives* over_owners(const std::vector<ho::GlobalRank>& owners) const;
+  [[nodiscard]] const CollectivesByTrack& over_world() const { return world_.by_track; }
+  [[nodiscard]] const CollectivesByTrack& over_group() const { return intra_.by_track; }
+  [[nodiscard]] CollectivesByTrack over_owners(const std::vector<ho::GlobalRank>& owners) const;
   // Of all ranks too, for numbers in the host's memory.
   [[nodiscard]] Collectives* over_hosts() const {
-    return hosts_ == nullptr ? over_world() : hosts_.get();
+    return hosts_ == nullptr ? over_world().front() : hosts_.get();
   }
+  // Whether the device begins collectives in the order in which they are launched, over all
+  // communicators. Else one that is launched must come after the end of the one before.
+  [[nodiscard]] bool begin_in_order() const { return begin_in_order_; }
   // What their ranks tell one another numbers on.
   [[nodiscard]] ho_comm* world() const { return world_.comm.get(); }
   [[nodiscard]] ho_comm* inter(const std::vector<ho::GlobalRank>& owners) const;
@@ -69,17 +82,22 @@ class Domains {
  private:
   struct RankSet {
     OwnedComm comm;
-    std::unique_ptr<Collectives> collectives;
+    std::array<std::unique_ptr<Collectives>, kTrackCount> collectives;
+    CollectivesByTrack by_track{};
   };
   Domains(ho::GlobalRank self, ho::GroupMap groups) : self_(self), groups_(std::move(groups)) {}
   // Collectives of the set that has a communicator, if any. With NCCL collective over it, and
   // `name` is that of NCCL's communicator.
-  [[nodiscard]] ho::Status make_collectives(RankSet& set, const std::string& name) const;
+  [[nodiscard]] ho::Status make_collectives(RankSet& set,
+                                            Domain domain,
+                                            const std::string& name) const;
   [[nodiscard]] const RankSet* set_of(const std::vector<ho::GlobalRank>& owners) const;
   [[nodiscard]] ho::Status make_inter();
 
   ho::GlobalRank self_;
   ho::GroupMap groups_;
+  UsedTracks used_{};
+  bool begin_in_order_ = true;
   OwnedComm parent_;  // of all ranks, by global rank: moves nothing of a step's
   // The last ones end first, NCCL's on all ranks in one order.
   RankSet world_;

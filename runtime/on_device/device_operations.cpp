@@ -53,25 +53,21 @@ struct DeviceOperations::Scratch {
   uint64_t hash;
 };
 
-DeviceOperations::DeviceOperations(std::shared_ptr<const Device> device,
-                                   std::shared_ptr<const Kernels> kernels,
-                                   StreamHandle stream,
-                                   ho::device::DeviceMemory scratch,
-                                   Event all,
-                                   Staging staging,
-                                   std::chrono::milliseconds timeout)
-    : device_(std::move(device)),
-      kernels_(std::move(kernels)),
-      stream_(stream),
-      scratch_(std::move(scratch)),
-      all_(std::move(all)),
-      staging_(std::move(staging)),
-      wait_{.timeout = timeout} {}
+DeviceOperations::DeviceOperations(Parts parts)
+    : device_(std::move(parts.device)),
+      kernels_(std::move(parts.kernels)),
+      stream_(parts.stream),
+      scratch_(std::move(parts.scratch)),
+      all_(std::move(parts.all)),
+      staging_(std::move(parts.staging)),
+      failed_(std::move(parts.failed)),
+      wait_{.timeout = parts.timeout} {}
 
 ho::Result<std::unique_ptr<DeviceOperations>> DeviceOperations::create(
     const std::shared_ptr<const Device>& device,
     StreamHandle stream,
-    const DeviceOptions& options) {
+    const DeviceOptions& options,
+    std::shared_ptr<ho::Status> failed) {
   HORING_TRY(check_stream(*device, stream));
   HORING_ASSIGN(auto kernels, ho::device::shared_kernels(*device));
   HORING_ASSIGN(ho::device::DeviceMemory scratch,
@@ -79,13 +75,14 @@ ho::Result<std::unique_ptr<DeviceOperations>> DeviceOperations::create(
   HORING_ASSIGN(Event all, Event::create(*device));
   HORING_ASSIGN(Staging staging, Staging::create(device, options.slots, options.slot_bytes));
   return std::unique_ptr<DeviceOperations>(  // NOLINTNEXTLINE: private constructor
-      new DeviceOperations(device,
-                           std::move(kernels),
-                           stream,
-                           std::move(scratch),
-                           std::move(all),
-                           std::move(staging),
-                           options.timeout));
+      new DeviceOperations({device,
+                            std::move(kernels),
+                            stream,
+                            std::move(scratch),
+                            std::move(all),
+                            std::move(staging),
+                            options.timeout,
+                            std::move(failed)}));
 }
 
 DeviceOperations::~DeviceOperations() {
@@ -98,7 +95,7 @@ DeviceOperations::Scratch* DeviceOperations::scratch() const {
 
 template <typename Call>
 void DeviceOperations::give(std::string_view what, const Call& call) const {
-  if (!failed_.ok()) {
+  if (!failed_->ok()) {
     return;
   }
   const ho::Status status = [&]() -> ho::Status {
@@ -107,7 +104,7 @@ void DeviceOperations::give(std::string_view what, const Call& call) const {
     return call();
   }();
   if (!status.ok()) {
-    failed_ =
+    *failed_ =
         status.with_context(std::string(what) + " on device " + std::to_string(device_->ordinal()));
   }
 }
@@ -342,6 +339,19 @@ void DeviceOperations::store(std::span<const std::byte> bytes, void* to) const {
   });
 }
 
+void DeviceOperations::set(Mark& mark) const {
+  give("marking a place on a stream",
+       [&] { return static_cast<DeviceMark&>(mark).event().record(stream_); });
+}
+
+void DeviceOperations::come_after(const Mark& mark) const {
+  give("waiting for another stream", [&] {
+    const ho::device::EventHandle event = static_cast<const DeviceMark&>(mark).event().handle();
+    return device_->check("cuStreamWaitEvent",
+                          device_->driver().stream_wait_event(stream_, event, 0));
+  });
+}
+
 ho::Status DeviceOperations::wait_for_all() const {
   HORING_TRY(all_.record(stream_));
   return wait_.until_passed(all_);
@@ -352,7 +362,7 @@ ho::Status DeviceOperations::finish() const {
     HORING_TRY(wait_for_all());
     return staging_.deliver_all(wait_);
   });
-  return failed_;
+  return *failed_;
 }
 
 // The driver waits where an event cannot be asked. Waiting for a stream that is captured would

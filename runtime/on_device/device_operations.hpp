@@ -15,6 +15,7 @@
 #include <chrono>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "device/device.hpp"
 #include "device/kernels/shared_kernels.hpp"
@@ -23,20 +24,33 @@
 
 namespace paro {
 
+class DeviceMark final : public Mark {
+ public:
+  explicit DeviceMark(ho::device::Event event) : event_(std::move(event)) {}
+  [[nodiscard]] const ho::device::Event& event() const { return event_; }
+
+ private:
+  ho::device::Event event_;
+};
+
 struct DeviceOptions {
   std::chrono::milliseconds timeout{600'000};  // of each wait
   // Pinned memory between host and device: one slot at least, of a multiple of 8 bytes.
   size_t slots = 4;
   size_t slot_bytes = size_t{1} << 20U;
+  // Of a memory: streams beside the caller's, made for it.
+  size_t own_streams = 0;
 };
 
 class DeviceOperations final : public Operations {
  public:
-  // Null is the default stream. The stream outlives it.
+  // Null is the default stream. The stream outlives it. `failed`: what several streams' operations
+  // have in common, after whose first failure none of them runs.
   [[nodiscard]] static ho::Result<std::unique_ptr<DeviceOperations>> create(
       const std::shared_ptr<const ho::device::Device>& device,
       ho::device::StreamHandle stream,
-      const DeviceOptions& options = {});
+      const DeviceOptions& options = {},
+      std::shared_ptr<ho::Status> failed = std::make_shared<ho::Status>());
   DeviceOperations(const DeviceOperations&) = delete;
   DeviceOperations& operator=(const DeviceOperations&) = delete;
   ~DeviceOperations() override;  // waits
@@ -77,6 +91,10 @@ class DeviceOperations final : public Operations {
   void fetch_later(const void* from, std::span<std::byte> to) const override;
   void store(ho::DType dtype, std::span<const float> values, void* to) const override;
   void store(std::span<const std::byte> bytes, void* to) const override;
+  void set(Mark& mark) const override;
+  void come_after(const Mark& mark) const override;
+  [[nodiscard]] void* stream() const override { return stream_; }
+  [[nodiscard]] ho::Status status() const override { return *failed_; }
   [[nodiscard]] ho::Status finish() const override;
 
   // Waits until the stream is through with all that was given, whatever has failed: memory that it
@@ -89,13 +107,18 @@ class DeviceOperations final : public Operations {
 
  private:
   struct Scratch;  // what kernels put into memory of their own
-  DeviceOperations(std::shared_ptr<const ho::device::Device> device,
-                   std::shared_ptr<const ho::device::Kernels> kernels,
-                   ho::device::StreamHandle stream,
-                   ho::device::DeviceMemory scratch,
-                   ho::device::Event all,
-                   Staging staging,
-                   std::chrono::milliseconds timeout);
+  // What it is made of.
+  struct Parts {
+    std::shared_ptr<const ho::device::Device> device;
+    std::shared_ptr<const ho::device::Kernels> kernels;
+    ho::device::StreamHandle stream;
+    ho::device::DeviceMemory scratch;
+    ho::device::Event all;
+    Staging staging;
+    std::chrono::milliseconds timeout;
+    std::shared_ptr<ho::Status> failed;
+  };
+  explicit DeviceOperations(Parts parts);
   // Unless something has failed, or the stream is captured: with the context current. Keeps the
   // first failure.
   template <typename Call>
@@ -121,7 +144,7 @@ class DeviceOperations final : public Operations {
   const ho::device::DeviceMemory scratch_;
   const ho::device::Event all_;  // of all that was given, when somebody waits for it
   mutable Staging staging_;
-  mutable ho::Status failed_;  // first
+  const std::shared_ptr<ho::Status> failed_;  // first
   DeviceWait wait_;
 };
 

@@ -1,16 +1,55 @@
 #include "on_device/device_state_memory.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace paro {
+namespace {
+
+constexpr size_t kOwnSlotBytes = 4096;
+
+}  // namespace
 
 ho::Result<std::unique_ptr<DeviceStateMemory>> DeviceStateMemory::create(
     const std::shared_ptr<const ho::device::Device>& device,
     ho::device::StreamHandle stream,
     const DeviceOptions& options) {
-  HORING_ASSIGN(auto operations, DeviceOperations::create(device, stream, options));
+  const auto failed = std::make_shared<ho::Status>();
+  std::vector<ho::device::Stream> streams;
+  AllOperations operations;
+  HORING_ASSIGN(operations.emplace_back(),
+                DeviceOperations::create(device, stream, options, failed));
+  DeviceOptions of_own = options;  // of which the host gets a few numbers alone
+  of_own.slots = 2;
+  of_own.slot_bytes = std::min(options.slot_bytes, kOwnSlotBytes);
+  for (size_t own = 0; own < options.own_streams; ++own) {
+    HORING_ASSIGN(ho::device::Stream made, ho::device::Stream::create(*device));
+    HORING_ASSIGN(operations.emplace_back(),
+                  DeviceOperations::create(device, made.handle(), of_own, failed));
+    streams.push_back(std::move(made));
+  }
   return std::unique_ptr<DeviceStateMemory>(  // NOLINTNEXTLINE: private constructor
-      new DeviceStateMemory(device, std::move(operations)));
+      new DeviceStateMemory(device, std::move(streams), std::move(operations)));
+}
+
+ho::Result<std::unique_ptr<Mark>> DeviceStateMemory::make_mark() {
+  HORING_ASSIGN(ho::device::Event event, ho::device::Event::create(*device_));
+  return std::unique_ptr<Mark>(std::make_unique<DeviceMark>(std::move(event)));
+}
+
+size_t DeviceStateMemory::sum(size_t (DeviceOperations::*bytes)() const) const {
+  return std::transform_reduce(
+      operations_.begin(), operations_.end(), size_t{0}, std::plus(), [&](const auto& one) {
+        return (*one.*bytes)();
+      });
+}
+
+void DeviceStateMemory::settle() const {
+  for (const auto& each : operations_) {
+    each->settle();
+  }
 }
 
 void* DeviceStateMemory::allocate(size_t bytes) {
@@ -22,10 +61,10 @@ void* DeviceStateMemory::allocate(size_t bytes) {
     return nullptr;
   }
   void* const address = memory->pointer();
-  operations_->zero(address, bytes);
-  failure_ = operations_->finish();
+  operations().zero(address, bytes);
+  failure_ = operations().finish();
   if (!failure_.ok()) {
-    operations_->settle();  // before it is freed
+    settle();  // before it is freed
     return nullptr;
   }
   allocated_.emplace(address, std::move(*memory));
@@ -34,7 +73,7 @@ void* DeviceStateMemory::allocate(size_t bytes) {
 }
 
 void DeviceStateMemory::release(void* address, size_t bytes) {
-  operations_->settle();
+  settle();
   if (allocated_.erase(address) > 0) {
     state_bytes_ -= bytes;
   }

@@ -21,14 +21,14 @@ ho::Result<DeviceStates> states_on_device(const ho_comm* comm, void* stream, uin
     HORING_ASSIGN(const auto device, ho::device::Device::open(*driver, ordinal));
     HORING_ASSIGN(const uint64_t default_ms, ho::env::number(ho::env::kTimeoutMs));
     const uint64_t deadline_ms = timeout_ms == 0 ? default_ms : timeout_ms;
-    DeviceOptions options;
+    DeviceOptions options{.own_streams = kTrackCount - 1};
     // Longer than a collective's, which is the cause where the stream is held by one.
     options.timeout =
         std::max(options.timeout, std::chrono::milliseconds(2 * deadline_ms + 60'000));
     HORING_ASSIGN(
         auto memory,
         DeviceStateMemory::create(device, static_cast<ho::device::StreamHandle>(stream), options));
-    return DeviceStates{std::move(memory), {device, nccl, stream}};
+    return DeviceStates{std::move(memory), {device, nccl}};
   }();
   if (!found.ok()) {
     return found.status().with_context("states on a device");

@@ -59,6 +59,30 @@ ho::Result<std::optional<Difference>> first_difference(ho_comm* comm,
   return std::optional<Difference>(Difference{same, rank});
 }
 
+ho::Status same_launches(ho_comm* comm,
+                         const StepPlan& plan,
+                         const StepStreams& streams,
+                         uint64_t timeout_ms) {
+  if (comm == nullptr) {
+    return {};
+  }
+  std::vector<uint64_t> launches;
+  for (const Launch& one : streams.launches) {
+    launches.push_back(2 * one.action.at() + (one.previous ? 1 : 0));
+  }
+  HORING_ASSIGN(const auto different, first_difference(comm, launches, timeout_ms));
+  if (!different) {
+    return {};
+  }
+  const Launch& here = streams.launches[different->index];
+  return {ho::StatusCode::kMismatch,
+          "ranks 0 and " + std::to_string(different->rank) + " launch a step of " +
+              letters(plan.shape.strategy) + " in different orders, from launch " +
+              std::to_string(different->index) + " on, which here is " +
+              to_string(plan, plan.actions[here.action.at()]) +
+              ": NCCL would wait for ever; run the same build of libparo on all ranks"};
+}
+
 ho::Status same_loads(ho_comm* comm,
                       std::span<const uint64_t> loads,
                       std::span<const UnitShape> units,

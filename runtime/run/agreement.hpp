@@ -14,6 +14,7 @@
 #include "collectives/communicator.hpp"
 #include "group/group_map.hpp"
 #include "layout/unit_layout.hpp"
+#include "step/streams.hpp"
 
 namespace paro {
 
@@ -45,6 +46,13 @@ struct Difference {
 };
 [[nodiscard]] ho::Result<std::optional<Difference>> first_difference(
     ho_comm* comm, std::span<const uint64_t> values, uint64_t timeout_ms = 0);
+
+// kMismatch, on all ranks, where they would give their devices a step's collectives in different
+// orders. nullptr: this rank is alone.
+[[nodiscard]] ho::Status same_launches(ho_comm* comm,
+                                       const StepPlan& plan,
+                                       const StepStreams& streams,
+                                       uint64_t timeout_ms);
 
 // An error of all ranks where load() was given different values. `loads`: as in Snapshot; `where`:
 // what compares them; `ranks`: as all_ok.

@@ -17,6 +17,7 @@ ho::Status BetweenSteps::load(uint32_t unit,
                               std::span<const float> trained,
                               std::span<const float> frozen) {
   HORING_TRY(may("load"));
+  HORING_TRY(progress_.synchronize());  // on all ranks, though this one's arguments may be wrong
   const std::vector<UnitShape>& units = shards_.config.units;
   if (unit < units.size() && units[unit].shares) {
     // Nothing of it is kept or compared: it has no values.
@@ -32,7 +33,6 @@ ho::Status BetweenSteps::load(uint32_t unit,
                                            " and " + std::to_string(units[unit].frozen)
                                      : ", of " + std::to_string(units.size()) + " units")};
   }
-  HORING_TRY(progress_.synchronize());
   put_whole(shards_, unit, trained, frozen);
   HORING_TRY(shards_.break_unless_ok(shards_.ledger.operations().finish(),
                                      "load of " + unit_name(shards_.config, unit)));

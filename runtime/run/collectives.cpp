@@ -2,39 +2,43 @@
 
 #include <array>
 #include <set>
+#include <tuple>
 
 namespace paro {
 namespace {
 
 // On 16 bytes of each rank.
-ho::Status connect_one(const Shards& shards, Act act, const Route& route, const Buffer& memory) {
+ho::Status connect_one(
+    const Shards& shards, Act act, Track track, const Route& route, const Buffer& memory) {
+  Collectives& over = *route.over[static_cast<size_t>(track)];
   constexpr size_t kFloats = 4;
   const std::vector<size_t> counts(route.counts.size(), kFloats);
-  const CollectiveOptions options = shards.transfer_options();
+  CollectiveOptions options = shards.transfer_options();
+  options.stream = shards.operations(track).stream();
   constexpr ho::DType kType = ho::DType::kFloat32;
   std::byte* const all = memory.get();  // any part of it is this rank's
   std::byte* const mine = all + counts.size() * kFloats * sizeof(float);
   Pending pending;
   switch (act) {
     case Act::kGather:
-      HORING_TRY(route.over->begin_all_gather(options, kType, mine, all, counts, pending));
+      HORING_TRY(over.begin_all_gather(options, kType, mine, all, counts, pending));
       break;
     case Act::kReduceScatter:
-      HORING_TRY(route.over->begin_reduce_scatter(options, kType, all, mine, counts, pending));
+      HORING_TRY(over.begin_reduce_scatter(options, kType, all, mine, counts, pending));
       break;
     default:
-      HORING_TRY(route.over->begin_all_reduce(options, kType, all, kFloats, pending));
+      HORING_TRY(over.begin_all_reduce(options, kType, all, kFloats, pending));
   }
-  return route.over->join(pending, 0).status();
+  return over.join(pending, 0).status();
 }
 
 }  // namespace
 
 ho::Status connect_collectives(Shards& shards, const StepPlan& plan) {
-  std::set<std::pair<Domain, Act>> kinds;
+  std::set<std::tuple<Domain, Track, Act>> kinds;
   for (const Action& action : plan.actions) {
     if (is_collective(action.act) && action.act != Act::kAgree) {
-      kinds.emplace(action.domain, action.act);
+      kinds.emplace(action.domain, action.track, action.act);
     }
   }
   constexpr uint64_t kBytesOfEach = 16;
@@ -44,11 +48,11 @@ ho::Status connect_collectives(Shards& shards, const StepPlan& plan) {
                 uncounted.allocate(Purpose::kScratch, (ranks + 1) * kBytesOfEach));
   std::vector<Routes> all = shards.trained_routes;
   all.insert(all.end(), shards.frozen_routes.begin(), shards.frozen_routes.end());
-  for (const auto& [domain, act] : kinds) {
+  for (const auto& [domain, track, act] : kinds) {
     for (const Routes& routes : all) {
       const std::vector<Route>& those = routes.of(domain);
-      if (!those.empty() && those.front().over != nullptr) {
-        HORING_TRY(connect_one(shards, act, those.front(), memory)
+      if (!those.empty() && those.front().over.front() != nullptr) {
+        HORING_TRY(connect_one(shards, act, track, those.front(), memory)
                        .with_context("connecting the ranks for " + std::string(to_string(act))));
         break;
       }
@@ -104,14 +108,15 @@ void add_gradients(Shards& shards,
                    uint32_t micro_batches) {
   const ho::DType dtype = shards.config.gradient_dtype;
   Storage& sums = shards.units[unit].sums;
+  const Operations& operations = shards.operations(action.track);
   for (const Range& range : sums.ranges()) {
-    shards.ledger.operations().add(
+    operations.add(
         sums.dtype(), sums.at(range.begin), dtype, gradients.at(range.begin), range.count());
   }
   // A unit that shares these parameters comes before their own: theirs is the last part.
   const bool last = !action.shared && home_of(shards.config.units, action.unit) == action.unit;
   if (last && action.micro_batch + 1 == micro_batches) {
-    sums.round_to(dtype);
+    sums.round_to(operations, dtype);
   }
 }
 

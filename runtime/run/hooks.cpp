@@ -88,8 +88,7 @@ ho::Result<UnitView> Hooks::begin(Act act, uint32_t unit) {
         progress_.ends().tell(action.micro_batch, StepEnds::Next::kMicroBatch),
         name(step_action.step)));
   }
-  HORING_TRY(progress_.pump());
-  HORING_TRY(progress_.finish_before(step_action));
+  HORING_TRY(progress_.begin_computation());
   computing_ = true;
   const UnitView view = view_of(step_action);
   if (view.gradients != nullptr && progress_.buffers().has_outputs()) {
@@ -118,8 +117,7 @@ ho::Status Hooks::end(Act act, uint32_t unit) {
     const ElementView gradients = buffers.output(shards_, action, step_action.action, unit);
     add_gradients(shards_, action, home, gradients, scheduler.plan().shape.micro_batches);
   }
-  progress_.end_computation(computing_since_);
-  return progress_.pump();
+  return progress_.end_computation(computing_since_);
 }
 
 }  // namespace paro

@@ -87,6 +87,7 @@ void NotFiniteRecord::look_at_own(const Shards& shards,
   // Where gradients are not split, this rank's micro-batches are added up by now.
   const bool added_up = action.phase == Phase::kSyncG;
   const std::vector<uint32_t> units = units_of(action);
+  const Operations& operations = shards.operations(Track::kReductions);
   const uint64_t before = added_up ? 0 : action.micro_batch;
   for (size_t i = 0; i < units.size(); ++i) {
     // Micro-batch by micro-batch, units from the last to the first: the first of all is the first
@@ -96,17 +97,17 @@ void NotFiniteRecord::look_at_own(const Shards& shards,
                        added_up && micro_batches > 1 ? kInTheirSum : before,
                        (before + 1) * config.units.size() - units[i]});
     const uint64_t count = config.units[units[i]].trained;
-    shards.ledger.operations().note_not_finite(buffers_of_units[i].dtype(),
-                                               buffers_of_units[i].at(0),
-                                               count,
-                                               looked_elements_,
-                                               shards.control.own());
+    operations.note_not_finite(buffers_of_units[i].dtype(),
+                               buffers_of_units[i].at(0),
+                               count,
+                               looked_elements_,
+                               shards.control.own());
     looked_elements_ += count;
   }
 }
 
 ho::Result<NotFiniteRecord::Found> NotFiniteRecord::with_own(const Shards& shards) const {
-  const Operations& operations = shards.ledger.operations();
+  const Operations& operations = shards.operations(Track::kReductions);
   GradientSums own = {};
   operations.fetch_later(shards.control.own(), std::as_writable_bytes(std::span(&own, 1)));
   HORING_TRY(operations.finish());

@@ -1,5 +1,6 @@
 #include "run/plan_proofs.hpp"
 
+#include "step/streams.hpp"
 #include "step/verify.hpp"
 
 namespace paro {
@@ -22,12 +23,16 @@ bool is_quickly_verified(const StepPlan& plan, const ho::GroupMap& groups) {
 
 ho::Status PlanProofs::prove(const StepPlan& plan,
                              const std::vector<UnitLayout>& layouts,
-                             const ho::GroupMap& groups) {
+                             const ho::GroupMap& groups,
+                             bool on_streams) {
   if (proved_.contains(plan.shape.micro_batches) || !is_quickly_verified(plan, groups)) {
     return {};
   }
   ++count_;
   HORING_TRY(verify(plan, layouts, groups));
+  if (on_streams) {
+    HORING_TRY(verify_streams(plan, streams_of(plan)));
+  }
   proved_.insert(plan.shape.micro_batches);
   return {};
 }

@@ -15,10 +15,11 @@ namespace paro {
 
 class PlanProofs {
  public:
-  // Ok, too, for a plan that would take too long to prove.
+  // Ok, too, for a plan that would take too long to prove. With its streams, where it has some.
   [[nodiscard]] ho::Status prove(const StepPlan& plan,
                                  const std::vector<UnitLayout>& layouts,
-                                 const ho::GroupMap& groups);
+                                 const ho::GroupMap& groups,
+                                 bool on_streams);
   // That were begun.
   [[nodiscard]] uint64_t count() const { return count_; }
 

@@ -21,11 +21,11 @@ struct BufferRange {
 
 // One collective of a domain.
 struct Route {
-  Collectives* over = nullptr;  // nullptr: this rank is alone in the set
-  bool merged = false;          // on several buffers
-  uint64_t begin = 0;           // of the elements that the set shares, where they are of one buffer
-  uint64_t count = 0;           // of those elements
-  std::vector<size_t> counts;   // by rank of the set: elements of its part
+  CollectivesByTrack over{};   // nullptr: this rank is alone in the set
+  bool merged = false;         // on several buffers
+  uint64_t begin = 0;          // of the elements that the set shares, where they are of one buffer
+  uint64_t count = 0;          // of those elements
+  std::vector<size_t> counts;  // by rank of the set: elements of its part
   // Parts in the order of the set's ranks, those of one rank by buffer. Where they do not
   // follow one another in one buffer (several buffers; unequal groups, over the world) messages are
   // packed in this order.

@@ -78,8 +78,8 @@ struct RunnerConfig {
   uint64_t budget_bytes = 0;                     // 0: none
   uint32_t drift_interval = 0;                   // steps between drift checks; 0: none
   std::function<void(const ActionSpan&)> watch;  // of this rank alone; in the order of their ends
-  // Of this rank, where the states' memory is a device's; on all ranks or none. The memory's
-  // operations are on the same stream.
+  // Of this rank, where the states' memory is a device's, with a stream for each track of the step
+  // plan; on all ranks or none.
   std::optional<OnDevice> on_device;
 };
 

@@ -40,12 +40,13 @@ struct Shards {
   // The ranks of domains->world(), by their number there.
   [[nodiscard]] std::vector<ho::GlobalRank> ranks() const { return world_order(domains->groups()); }
   [[nodiscard]] CollectiveOptions transfer_options() const {
-    return {
-        config.algorithm, config.timeout_ms, config.on_device ? config.on_device->stream : nullptr};
+    return {config.algorithm, config.timeout_ms};
   }
-  // All that is done with states is on one stream: what is begun after something comes after it,
-  // though neither has ended.
-  [[nodiscard]] bool in_order() const { return config.on_device.has_value(); }
+  // Of a track of the step plan, each on its stream where there are streams. What is not of a step
+  // is done on that of computation.
+  [[nodiscard]] const Operations& operations(Track track) const {
+    return ledger.operations(static_cast<size_t>(track));
+  }
   // After `domains` have changed; `plan` has the buckets.
   void make_routes(const StepPlan& plan);
   // `what` was being done: `status` is ok, or breaks the runner, and ends the others' waits.

@@ -7,31 +7,23 @@
 // end a step differently find out meanwhile (step_ends.hpp). Then the actions of the micro-batches
 // that do not come count as ended, and the step goes on to its sync-g. After a step's last
 // micro-batch the agreement that ends it tells whether all ranks drop it instead.
-#include <algorithm>
 #include <utility>
 
+#include "run/agreement.hpp"
 #include "run/step_runner.hpp"
 
 namespace paro {
 
 ho::Status StepRunner::decide(bool discards) {
-  const auto& actions = plan().actions;
-  const auto agree = std::find_if(
-      actions.begin(), actions.end(), [](const Action& a) { return a.act == Act::kAgree; });
   agreement_.set_discards(discards);
-  progress_.scheduler().let_agree();
-  if (shards_.in_order()) {  // the norm waits for the stream, and looks at no rank meanwhile
-    HORING_TRY(shards_.break_unless_ok(progress_.ends().finish(), step_name()));
-  }
-  HORING_TRY(progress_.finish(
-      {scheduler().step(), ActionId(static_cast<size_t>(agree - actions.begin()))}));
-  const std::string step = step_name();
-  HORING_TRY(shards_.break_unless_ok(progress_.ends().finish(), step));
-  return agreement_.check_end(step);
+  HORING_TRY(progress_->agree());
+  return agreement_.check_end(step_name());
 }
 
 ho::Status StepRunner::update_all(bool applies, double factor) {
-  ho::Status sent;  // of what units that are updated start
+  // Of what starts meanwhile. The ranks have agreed on this step: should a connection break now,
+  // all units are updated yet, so that the ranks can rejoin.
+  ho::Status sent = progress_->end_agreement();
   for (StepAction step_action = scheduler().computation(); step_action.step == scheduler().step();
        step_action = scheduler().computation()) {
     const uint32_t unit = scheduler().action(step_action).unit;
@@ -42,12 +34,8 @@ ho::Status StepRunner::update_all(bool applies, double factor) {
       }
     }
     shards_.units[unit].sums.zero();
-    progress_.end_computation(since);
-    // The ranks have agreed on this step: should a connection break now, all units are updated yet,
-    // so that the ranks can rejoin.
-    if (sent.ok()) {
-      sent = progress_.pump();
-    }
+    const ho::Status status = progress_->end_computation(since);
+    sent = sent.ok() ? status : sent;
   }
   updater_.end_step(applies);
   return sent;
@@ -56,7 +44,7 @@ ho::Status StepRunner::update_all(bool applies, double factor) {
 ho::Result<StepReport> StepRunner::step() {
   HORING_TRY(broken());
   const auto start = std::chrono::steady_clock::now();
-  const auto waited = progress_.counted().wait_ns;
+  const auto waited = progress_->counted().wait_ns;
   if (hooks_.computing() ||
       scheduler().computations_over() != 2 * config().units.size() * plan().shape.micro_batches) {
     HORING_TRY(hooks_.expect(Act::kUpdate, 0, true));
@@ -73,7 +61,7 @@ ho::Result<StepReport> StepRunner::step() {
   const auto updating = std::chrono::steady_clock::now();
   HORING_TRY(update_all(decision.applies, control->factor));
   const auto end = std::chrono::steady_clock::now();
-  StepReport report = progress_.end_step(end);
+  StepReport report = progress_->end_step(end);
   report.update_ns = ns_between(updating, end);
   report.hook_ns += ns_between(start, updating) - (report.wait_ns - waited);
   report.applied = decision.applies;
@@ -101,9 +89,9 @@ ho::Result<uint32_t> StepRunner::micro_batches_over(const char* what) const {
 // The others are told first: some may go on, and find out while they wait for this rank.
 ho::Status StepRunner::agree_on_end(StepEnds::Next end, uint32_t micro_batches) {
   const std::string step = step_name();
-  HORING_TRY(shards_.break_unless_ok(progress_.ends().tell(micro_batches, end), step));
-  HORING_TRY(progress_.settle());
-  return shards_.break_unless_ok(progress_.ends().finish(), step);
+  HORING_TRY(shards_.break_unless_ok(progress_->ends().tell(micro_batches, end), step));
+  HORING_TRY(progress_->settle());
+  return shards_.break_unless_ok(progress_->ends().finish(), step);
 }
 
 ho::Result<StepReport> StepRunner::step_early() {
@@ -115,9 +103,9 @@ ho::Result<StepReport> StepRunner::step_early() {
     return step();
   }
   HORING_TRY(agree_on_end(StepEnds::Next::kStepEarly, over));
-  progress_.scheduler().end_after(over);
+  progress_->scheduler().end_after(over);
   for (UnitState& unit : shards_.units) {
-    unit.sums.round_to(config().gradient_dtype);
+    unit.sums.round_to(shards_.ledger.operations(), config().gradient_dtype);
   }
   return step();
 }
@@ -129,17 +117,18 @@ ho::Status StepRunner::discard() {
   }
   HORING_TRY(over < plan().shape.micro_batches ? agree_on_end(StepEnds::Next::kDiscard, over)
                                                : decide(true));
+  HORING_TRY(progress_->settle());
   for (UnitState& unit : shards_.units) {
     unit.sums.zero();
   }
-  progress_.begin_step_anew();
+  progress_->begin_step_anew();
   hooks_.forget();
   return {};
 }
 
 ho::Status StepRunner::set_micro_batches(uint32_t count) {
   HORING_TRY(between_steps_.may("set_micro_batches"));
-  HORING_TRY(progress_.synchronize());
+  HORING_TRY(progress_->synchronize());
   // Before this rank's own number is looked at: the others may have given a right one.
   HORING_TRY(agreement_.agree_on_count(
       count, "set_micro_batches after step " + std::to_string(scheduler().step().value)));
@@ -158,9 +147,12 @@ ho::Status StepRunner::use_micro_batches(uint32_t count) {
   }
   shape.micro_batches = count;
   HORING_ASSIGN(StepPlan plan, build_step_plan(shape));
-  HORING_TRY(proofs_.prove(plan, shards_.layouts, groups()));
-  progress_.follow(std::move(plan));
-  return {};
+  HORING_TRY(proofs_.prove(plan, shards_.layouts, groups(), config().on_device.has_value()));
+  if (config().on_device) {
+    HORING_TRY(
+        same_launches(shards_.domains->world(), plan, streams_of(plan), config().timeout_ms));
+  }
+  return progress_->follow(std::move(plan));
 }
 
 }  // namespace paro

@@ -25,7 +25,7 @@ ho::Status StepAgreement::begin(const Updater& updater,
 void StepAgreement::begin_step() {
   not_finite_ = {};
   if (GradientSums* const own = shards_.control.own(); own != nullptr) {
-    shards_.ledger.operations().zero(own, sizeof *own);
+    shards_.operations(Track::kReductions).zero(own, sizeof *own);
   }
 }
 

@@ -1,9 +1,6 @@
-// What of a step is under way: collectives start when they may, complete in the order of their
-// track, and are waited for where something needs them. Counts what it took.
-//
-// Where all is on one stream (Shards::in_order()), a collective of states ends for the plan when it
-// is begun. What starts is then a matter of the hooks that were called, not of time, so that all
-// ranks start the same in the same order, as NCCL wants it.
+// What of a step is under way, between the hooks of a framework and the collectives of the plan;
+// and what it took. How collectives start is one of two: as soon as they may (start_when_ready.hpp,
+// on hosts), or in one order of launches on a device's streams (start_in_order.hpp).
 //
 // Errors break the shards' runner; they name the action.
 //
@@ -27,31 +24,33 @@ namespace paro {
 
 class StepProgress {
  public:
-  StepProgress(Shards& shards,
-               const Updater& updater,
-               StepAgreement& agreement,
-               StepPlan plan,
-               bool packs_one);
+  StepProgress(const StepProgress&) = delete;
+  StepProgress& operator=(const StepProgress&) = delete;
+  virtual ~StepProgress() = default;
 
   [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
   [[nodiscard]] const Scheduler& scheduler() const { return scheduler_; }
-  [[nodiscard]] StepBuffers& buffers() { return buffers_; }
   [[nodiscard]] const StepBuffers& buffers() const { return buffers_; }
   // Of this rank with the others', once there are communicators.
   [[nodiscard]] StepEnds& ends() { return *ends_; }
 
-  // Starts and completes what may. Never blocks.
-  [[nodiscard]] ho::Status pump();
-  // Blocks until it has ended, and what it comes after.
-  [[nodiscard]] ho::Status finish(StepAction step_action);
-  // The same for all that a computation comes after.
-  [[nodiscard]] ho::Status finish_before(const StepAction& computation);
+  // Once.
+  [[nodiscard]] virtual ho::Status allocate(const StateShape& shape);
+  // Looks at what is under way, and starts what may start outside of hooks. Never blocks.
+  [[nodiscard]] virtual ho::Status poll() = 0;
+  // The present computation begins: what it comes after has ended, or ends before what the
+  // framework's stream is given from now on.
+  [[nodiscard]] virtual ho::Status begin_computation() = 0;
+  // It is over, or given to the stream. Others may start, of which this is the error.
+  [[nodiscard]] virtual ho::Status end_computation(std::chrono::steady_clock::time_point since) = 0;
+  // Blocks until the ranks' sums that end the step are there.
+  [[nodiscard]] virtual ho::Status agree() = 0;
+  // What they decide is there, too: updates come next.
+  [[nodiscard]] virtual ho::Status end_agreement() = 0;
   // Ends what the micro-batches so far have set free, the same on every rank.
-  [[nodiscard]] ho::Status settle();
+  [[nodiscard]] virtual ho::Status settle() = 0;
   // Ends what the last step started.
-  [[nodiscard]] ho::Status synchronize();
-  // The present computation is over.
-  void end_computation(std::chrono::steady_clock::time_point since);
+  [[nodiscard]] virtual ho::Status synchronize() = 0;
 
   // The present step's, since the last one ended.
   [[nodiscard]] StepReport& counted() { return counted_; }
@@ -65,37 +64,43 @@ class StepProgress {
   // The step is over: what was counted of it, in all.
   [[nodiscard]] StepReport end_step(std::chrono::steady_clock::time_point end);
   // Another plan, of as many buffers. Nothing is under way.
-  void follow(StepPlan plan);
+  [[nodiscard]] ho::Status follow(StepPlan plan);
   // What was under way is gone, and the communicators are to be others: use_ends() comes next.
   void drop_all();
   // Before the first step: over a communicator of all ranks, borrowed; nullptr: this rank is alone.
   void use_ends(ho_comm* all_ranks);
 
- private:
+ protected:
+  StepProgress(Shards& shards,
+               const Updater& updater,
+               StepAgreement& agreement,
+               StepPlan plan,
+               bool packs_one);
+
   // A collective under way.
   struct Running {
     StepAction step_action;
     std::unique_ptr<Transfer> transfer;
     std::chrono::steady_clock::time_point since;
   };
+  using RunningOfTracks = std::array<std::deque<Running>, kTrackCount>;
 
-  // Breaks the runner, on all ranks, where they end the step differently.
-  [[nodiscard]] ho::Status look_at_ends();
-  // Blocks until it is over, and looks at ends meanwhile.
-  [[nodiscard]] ho::Status wait_for(Transfer& transfer);
-  [[nodiscard]] ho::Status complete_what_is_over(Track track);
-  [[nodiscard]] ho::Status start(const StepAction& step_action);
-  [[nodiscard]] ho::Status begin(const Action& action, ActionId id, Transfer& transfer);
-  // Blocks until it has ended.
-  [[nodiscard]] ho::Status complete(Running& running);
-  // The same of what ends on the stream, in the order of begin: all of it, or what is over.
-  [[nodiscard]] ho::Status complete_on_stream(bool all);
-  // Its results are there, for what comes next.
-  void end(const StepAction& step_action);
-  // Blocks until it has ended; counts it.
+  // Begins it, as the last one of its track.
+  [[nodiscard]] ho::Status start(const StepAction& step_action, RunningOfTracks& running);
+  // What becomes of its results, once they are there.
+  void take_results(const StepAction& step_action);
+  // Blocks until it has ended; counts it, and shows it to whoever watches.
   [[nodiscard]] ho::Status account(Running& running);
   void watch(const StepAction& step_action, std::chrono::steady_clock::time_point since) const;
+  // Breaks the runner, on all ranks, where they end the step differently.
+  [[nodiscard]] ho::Status look_at_ends();
   [[nodiscard]] ho::Status break_with(const ho::Status& status, const StepAction& step_action);
+  [[nodiscard]] StepAction agreement_action() const;
+
+  // Of what starts: the step begins anew; the plan is another one; all is gone.
+  virtual void restart() {}
+  [[nodiscard]] virtual ho::Status take_plan() { return {}; }
+  virtual void drop_running() = 0;
 
   Shards& shards_;
   const Updater& updater_;
@@ -103,10 +108,12 @@ class StepProgress {
   Scheduler scheduler_;
   StepBuffers buffers_;
   std::unique_ptr<StepEnds> ends_;
-  std::array<std::deque<Running>, kTrackCount> running_;
-  std::deque<Running> on_stream_;  // ended for the plan
-  std::array<SentBytes, 5> sent_{};
   StepReport counted_;
+
+ private:
+  [[nodiscard]] ho::Status begin(const Action& action, ActionId id, Transfer& transfer);
+
+  std::array<SentBytes, 5> sent_{};
   std::chrono::steady_clock::time_point step_since_ = std::chrono::steady_clock::now();
   bool packs_one_;
 };

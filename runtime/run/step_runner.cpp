@@ -8,16 +8,33 @@
 #include "run/agreement.hpp"
 #include "run/budget.hpp"
 #include "run/collectives.hpp"
+#include "run/start_in_order.hpp"
+#include "run/start_when_ready.hpp"
 
 namespace paro {
+namespace {
+
+std::unique_ptr<StepProgress> progress_of(Shards& shards,
+                                          const Updater& updater,
+                                          StepAgreement& agreement,
+                                          StepPlan plan,
+                                          bool packs_one) {
+  if (shards.config.on_device) {
+    return std::make_unique<StartInOrder>(shards, updater, agreement, std::move(plan), packs_one);
+  }
+  return std::make_unique<StartWhenReady>(shards, updater, agreement, std::move(plan), packs_one);
+}
+
+}  // namespace
+
 StepRunner::StepRunner(
     RunnerConfig config, StepPlan plan, GroupsByUnit groups, Memory& memory, bool packs_one)
     : shards_(std::move(config), memory),
       updater_(shards_.config, std::move(groups)),
       agreement_(shards_),
-      progress_(shards_, updater_, agreement_, std::move(plan), packs_one),
-      hooks_(shards_, progress_),
-      between_steps_(shards_, updater_, agreement_, progress_) {}
+      progress_(progress_of(shards_, updater_, agreement_, std::move(plan), packs_one)),
+      hooks_(shards_, *progress_),
+      between_steps_(shards_, updater_, agreement_, *progress_) {}
 
 StepRunner::~StepRunner() {
   if (!broken().ok() || shards_.domains == nullptr) {
@@ -86,13 +103,17 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
   const StepShape& shape = runner->plan().shape;
   shards.bucket_offsets =
       offsets_of(buckets_of(shape.units, shape.bucket_elements), shards.layouts);
-  HORING_TRY(runner->proofs_.prove(runner->plan(), shards.layouts, groups));
+  HORING_TRY(runner->proofs_.prove(
+      runner->plan(), shards.layouts, groups, shards.config.on_device.has_value()));
   return runner;
 }
 
 ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_t timeout_ms) {
   HORING_TRY(agree_on_config(comm, config(), groups, timeout_ms));
   HORING_TRY(enforce_budget(shards_, plan().shape, comm, groups, timeout_ms));
+  if (config().on_device) {
+    HORING_TRY(same_launches(comm, plan(), streams_of(plan()), timeout_ms));
+  }
   HORING_TRY(connect(comm, groups));
   const StateShape shape = state_shape(shards_);
   for (const UnitLayout& layout : shards_.layouts) {
@@ -100,7 +121,7 @@ ho::Status StepRunner::set_up(ho_comm* comm, const ho::GroupMap& groups, uint64_
     shards_.units.push_back(std::move(unit));
   }
   HORING_ASSIGN(shards_.control, ControlMemory::make(shards_.ledger.memory()));
-  return progress_.buffers().allocate(shards_, shape);
+  return progress_->allocate(shape);
 }
 
 ho::Status StepRunner::connect(ho_comm* comm, const ho::GroupMap& groups) {
@@ -110,9 +131,10 @@ ho::Status StepRunner::connect(ho_comm* comm, const ho::GroupMap& groups) {
                 Domains::make(comm,
                               groups,
                               on_device ? &*on_device : nullptr,
+                              used_tracks(plan()),
                               config().timeout_ms == 0 ? default_ms : config().timeout_ms));
   shards_.domains = std::make_unique<Domains>(std::move(domains));
-  progress_.use_ends(shards_.domains->parent());
+  progress_->use_ends(shards_.domains->parent());
   shards_.make_routes(plan());
   ho::Status connected = on_device ? connect_collectives(shards_, plan()) : ho::Status();
   if (!connected.ok()) {
@@ -142,7 +164,7 @@ void StepRunner::set_learning_rate(double rate) {
 }
 
 ho::Status StepRunner::rejoin(ho_comm* comm) {
-  progress_.drop_all();
+  progress_->drop_all();
   // Until it ends well: what was under way is gone.
   if (broken().ok()) {
     shards_.broken = {ho::StatusCode::kAborted, "this runner's rejoin() failed"};
@@ -150,16 +172,16 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   HORING_TRY(updater_.same_progress(comm, self()));
   const ho::GroupMap of_before = groups();
   HORING_TRY(connect(comm, of_before));
-  progress_.go_on_from({updater_.applied_steps()});
+  progress_->go_on_from({updater_.applied_steps()});
   hooks_.forget();
   shards_.broken = {};
   return shards_.break_unless_ok(
-      round_parameters(shards_, progress_.buffers(), plan()),
+      round_parameters(shards_, progress_->buffers(), plan()),
       "restoring parameters after step " + std::to_string(scheduler().step().value));
 }
 
 ho::Status StepRunner::carry_over(const History& history) {
-  progress_.carry_over(history.sent);
+  progress_->carry_over(history.sent);
   agreement_.carry_over(history.loads);
   return use_micro_batches(history.micro_batches);
 }

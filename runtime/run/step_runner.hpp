@@ -64,7 +64,7 @@ class StepRunner {
   [[nodiscard]] ho::Status after_backward(uint32_t unit);
   // Starts what may start by now; never blocks. For long computations of which the calling thread
   // is free: without it collectives that follow one another wait for the next hook.
-  [[nodiscard]] ho::Status poll() { return progress_.pump(); }
+  [[nodiscard]] ho::Status poll() { return progress_->poll(); }
   // Collective: agrees, updates, starts sync-p.
   [[nodiscard]] ho::Result<StepReport> step();
   // Collective, after fewer micro-batches than there are: the step is of those, as if there were no
@@ -76,7 +76,7 @@ class StepRunner {
   // Collective, between steps: steps have so many micro-batches, at most the config's.
   [[nodiscard]] ho::Status set_micro_batches(uint32_t count);
   // Ends what step() started. Collective in effect: the others must have called step() too.
-  [[nodiscard]] ho::Status synchronize() { return progress_.synchronize(); }
+  [[nodiscard]] ho::Status synchronize() { return progress_->synchronize(); }
 
   // Whether this rank has something to tell the others, which all learn from the next step().
   void signal(bool has) { agreement_.signal(has); }
@@ -96,14 +96,14 @@ class StepRunner {
   // This rank's states, layouts, communicators and bytes (budget.hpp predicts them).
   [[nodiscard]] const Shards& shards() const { return shards_; }
   [[nodiscard]] const RunnerConfig& config() const { return shards_.config; }
-  [[nodiscard]] const StepPlan& plan() const { return progress_.scheduler().plan(); }
+  [[nodiscard]] const StepPlan& plan() const { return progress_->scheduler().plan(); }
   [[nodiscard]] ho::GlobalRank self() const { return shards_.self(); }
   [[nodiscard]] const ho::GroupMap& groups() const { return shards_.domains->groups(); }
   // The error that broke the runner, or ok.
   [[nodiscard]] const ho::Status& broken() const { return shards_.broken; }
   // Payload that this rank has sent for a phase, since creation.
   [[nodiscard]] const SentBytes& sent(Phase phase) const {
-    return progress_.sent()[static_cast<size_t>(phase)];
+    return progress_->sent()[static_cast<size_t>(phase)];
   }
   // Plans that were proved right since creation: those of one number of micro-batches once.
   [[nodiscard]] const PlanProofs& proofs() const { return proofs_; }
@@ -117,7 +117,7 @@ class StepRunner {
     uint32_t micro_batches = 1;
   };
   [[nodiscard]] History history() const {
-    return {progress_.sent(), agreement_.loads(), plan().shape.micro_batches};
+    return {progress_->sent(), agreement_.loads(), plan().shape.micro_batches};
   }
   [[nodiscard]] ho::Status carry_over(const History& history);
 
@@ -132,7 +132,7 @@ class StepRunner {
   // Collective: the communicators, in place of those that there were.
   [[nodiscard]] ho::Status connect(ho_comm* comm, const ho::GroupMap& groups);
   // The present step, or the one before.
-  [[nodiscard]] const Scheduler& scheduler() const { return progress_.scheduler(); }
+  [[nodiscard]] const Scheduler& scheduler() const { return progress_->scheduler(); }
   [[nodiscard]] std::string step_name() const { return name(scheduler().step()); }
 
   // Collective, after the step's last micro-batch: ends the agreement, in which all ranks end the
@@ -148,7 +148,7 @@ class StepRunner {
   Shards shards_;
   Updater updater_;
   StepAgreement agreement_;
-  StepProgress progress_;
+  std::unique_ptr<StepProgress> progress_;
   Hooks hooks_;
   BetweenSteps between_steps_;
   PlanProofs proofs_;

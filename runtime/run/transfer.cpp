@@ -12,7 +12,7 @@ Transfer::Leg& Transfer::new_leg(const Route& route,
                                  bool whole) {
   legs_.push_back(std::make_unique<Leg>());
   legs_.back()->route = &route;
-  legs_.back()->over = route.over;
+  legs_.back()->over = route.over[track_];
   legs_.back()->targets.assign(targets.begin(), targets.end());
   legs_.back()->whole = whole;
   return *legs_.back();
@@ -38,7 +38,7 @@ ho::Result<std::byte*> Transfer::in_order(Leg& leg,
   std::byte* next = leg.packed + (all_parts ? 0 : route.own_offset * element);
   for (const BufferRange& part : all_parts ? route.parts : route.own) {
     const uint64_t bytes = part.range.count() * element;
-    ledger_.operations().copy(next, sources[part.buffer].at(part.range.begin), bytes);
+    operations_.copy(next, sources[part.buffer].at(part.range.begin), bytes);
     next += bytes;
   }
   return leg.packed;
@@ -53,7 +53,7 @@ void Transfer::unpack(Leg& leg) {
   const std::byte* next = leg.packed + (leg.whole ? 0 : route.own_offset * element);
   for (const BufferRange& part : leg.whole ? route.parts : route.own) {
     const uint64_t bytes = part.range.count() * element;
-    ledger_.operations().copy(leg.targets[part.buffer].at(part.range.begin), next, bytes);
+    operations_.copy(leg.targets[part.buffer].at(part.range.begin), next, bytes);
     next += bytes;
   }
   leg.packed = nullptr;
@@ -72,14 +72,14 @@ ho::Status Transfer::gather(const std::vector<Route>& routes,
     if (!route.packed && !route.own.empty()) {
       source = from.at(route.own.front().range.begin);
     }
-    if (route.over == nullptr) {
+    if (route.over[track_] == nullptr) {
       if (source != mine && !route.own.empty()) {
-        ledger_.operations().copy(mine, source, route.own.front().range.count() * element);
+        operations_.copy(mine, source, route.own.front().range.count() * element);
       }
       continue;
     }
-    HORING_TRY(
-        route.over->begin_all_gather(options_, to.dtype(), source, all, route.counts, leg.pending));
+    HORING_TRY(route.over[track_]->begin_all_gather(
+        options_, to.dtype(), source, all, route.counts, leg.pending));
   }
   return {};
 }
@@ -89,12 +89,12 @@ ho::Status Transfer::reduce_scatter(const std::vector<Route>& routes,
   const ho::DType dtype = buffers_of_units.front().dtype();
   const uint64_t element = ho::size_bytes(dtype);
   for (const Route& route : routes) {
-    if (route.over == nullptr) {
+    if (route.over[track_] == nullptr) {
       continue;
     }
     Leg& leg = new_leg(route, buffers_of_units, false);
     HORING_ASSIGN(std::byte* const all, in_order(leg, buffers_of_units, true));
-    HORING_TRY(route.over->begin_reduce_scatter(
+    HORING_TRY(route.over[track_]->begin_reduce_scatter(
         options_, dtype, all, all + route.own_offset * element, route.counts, leg.pending));
   }
   return {};
@@ -104,7 +104,7 @@ ho::Status Transfer::all_reduce(const std::vector<Route>& routes,
                                 std::span<const ElementView> buffers_of_units) {
   const ho::DType dtype = buffers_of_units.front().dtype();
   for (const Route& route : routes) {
-    if (route.over == nullptr) {
+    if (route.over[track_] == nullptr) {
       continue;
     }
     Leg& leg = new_leg(route, buffers_of_units, true);
@@ -113,7 +113,8 @@ ho::Status Transfer::all_reduce(const std::vector<Route>& routes,
     if (route.merged) {
       HORING_ASSIGN(all, in_order(leg, buffers_of_units, true));
     }
-    HORING_TRY(route.over->begin_all_reduce(options_, dtype, all, route.count, leg.pending));
+    HORING_TRY(
+        route.over[track_]->begin_all_reduce(options_, dtype, all, route.count, leg.pending));
   }
   return {};
 }

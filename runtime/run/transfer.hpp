@@ -37,10 +37,20 @@ struct SentBytes {
 
 class Transfer {
  public:
-  // Everything that is passed in outlives the transfer. `pack`: room for the messages of merged
-  // routes.
-  Transfer(Ledger& ledger, CollectiveOptions options, std::byte* pack = nullptr)
-      : ledger_(ledger), options_(options), pack_(pack) {}
+  // Everything that is passed in outlives the transfer. All of it is done on the track's stream,
+  // where there are streams, and by the track's collectives. `pack`: room for the messages of
+  // merged routes.
+  Transfer(Ledger& ledger,
+           const CollectiveOptions& options,
+           Track track = Track::kCompute,
+           std::byte* pack = nullptr)
+      : ledger_(ledger),
+        operations_(ledger.operations(static_cast<size_t>(track))),
+        options_(options),
+        track_(static_cast<size_t>(track)),
+        pack_(pack) {
+    options_.stream = operations_.stream();
+  }
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
   // Waits, within the collectives' deadlines, for what was started.
@@ -59,8 +69,8 @@ class Transfer {
   // Sums of a few numbers in the host's memory, in place.
   [[nodiscard]] ho::Status all_reduce(Collectives* over, double* values, size_t count);
 
-  // Of what is on one stream: what is given to the stream from now on sees the results. Does not
-  // wait; finish() is still to come.
+  // On a device: what the stream is given from now on sees the results. Does not wait; finish() is
+  // still to come.
   void follow();
   // True when it is over, well or not.
   [[nodiscard]] bool over();
@@ -97,7 +107,9 @@ class Transfer {
   [[nodiscard]] bool end_within(Leg& leg, uint64_t timeout_ms);
 
   Ledger& ledger_;
+  const Operations& operations_;
   CollectiveOptions options_;
+  size_t track_;
   std::byte* pack_;  // what is left of it
   std::vector<std::unique_ptr<Leg>> legs_;
   SentBytes sent_;

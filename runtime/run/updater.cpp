@@ -43,7 +43,7 @@ double Updater::averaging_factor(const Shards& shards, uint32_t micro_batches) c
 ho::Result<GradientSums> Updater::norm(const Shards& shards,
                                        double factor,
                                        NotFiniteRecord& not_finite) const {
-  const Operations& operations = shards.ledger.operations();
+  const Operations& operations = shards.operations(Track::kReductions);
   GradientSums* const on_memory = &shards.control.get()->sums;
   const ho::DType dtype = shards.config.gradient_dtype;
   operations.zero(on_memory, sizeof *on_memory);
@@ -77,7 +77,7 @@ ho::Result<GradientSums> Updater::norm(const Shards& shards,
 ho::Result<StepControl> Updater::decide(const Shards& shards,
                                         const StepSums& sums,
                                         uint32_t micro_batches) const {
-  const Operations& operations = shards.ledger.operations();
+  const Operations& operations = shards.operations(Track::kReductions);
   StepControl control;
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&control, 1));
   control.sums = {sums.squared_norm(), sums.not_finite(), 0, 0};

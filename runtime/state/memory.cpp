@@ -66,12 +66,6 @@ void Buffer::zero() {
   }
 }
 
-void Buffer::round_in_place(ho::DType dtype, uint64_t count) {
-  if (bytes_) {
-    bytes_->ledger->operations().round_in_place(dtype, bytes_->address, count);
-  }
-}
-
 ho::Result<ControlMemory> ControlMemory::make(Memory& memory) {
   void* const parts = memory.allocate(kBytes);
   if (parts == nullptr) {

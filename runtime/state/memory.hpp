@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -28,8 +29,12 @@ class Memory {
   // Zeroed, aligned to 64 bytes; nullptr if there is none, or after failure(). `bytes` > 0.
   [[nodiscard]] virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* address, size_t bytes) = 0;
-  // On what it has allocated; they live as long as it.
-  [[nodiscard]] virtual const Operations& operations() const = 0;
+  // On what it has allocated; they live as long as it. Of each of its streams, from 0: where there
+  // are fewer, another one's.
+  [[nodiscard]] virtual const Operations& operations(size_t stream = 0) const = 0;
+  [[nodiscard]] virtual ho::Result<std::unique_ptr<Mark>> make_mark() {
+    return std::make_unique<Mark>();
+  }
   // Where it is and how much there is, after "no memory for 5 bytes of gradients"; may be "".
   [[nodiscard]] virtual std::string where() const { return {}; }
   // Why the last allocation failed although there may be memory: nothing can be allocated any more.
@@ -40,7 +45,9 @@ class HostMemory final : public Memory {
  public:
   [[nodiscard]] void* allocate(size_t bytes) override;
   void release(void* address, size_t bytes) override;
-  [[nodiscard]] const Operations& operations() const override { return operations_; }
+  [[nodiscard]] const Operations& operations(size_t /*stream*/ = 0) const override {
+    return operations_;
+  }
 
  private:
   HostOperations operations_;
@@ -78,8 +85,6 @@ class Buffer {
   [[nodiscard]] std::byte* get() const { return bytes_ ? bytes_->address : nullptr; }
   [[nodiscard]] size_t size_bytes() const { return bytes_ ? bytes_->count : 0; }
   void zero();
-  // See Operations, from the first byte on.
-  void round_in_place(ho::DType dtype, uint64_t count);
 
  private:
   friend class Ledger;
@@ -129,7 +134,9 @@ class Ledger {
   ~Ledger() = default;
   [[nodiscard]] ho::Result<Buffer> allocate(Purpose purpose, uint64_t bytes);
   [[nodiscard]] Memory& memory() const { return memory_; }
-  [[nodiscard]] const Operations& operations() const { return memory_.operations(); }
+  [[nodiscard]] const Operations& operations(size_t stream = 0) const {
+    return memory_.operations(stream);
+  }
   [[nodiscard]] const MemoryUse& now() const { return now_; }
   // At the time when the total was highest.
   [[nodiscard]] const MemoryUse& peak() const { return peak_; }

@@ -4,8 +4,9 @@
 //
 // Operations are of one stream, where there are streams: what is asked of them runs in that order,
 // and after the call has returned, but where it says that it waits. What other streams do the
-// caller orders. One that fails is the first cause of what finish() returns, and nothing runs after
-// it. On a host all has run when the call returns, and nothing fails.
+// caller orders, by marks. One that fails is the first cause of what finish() returns, and nothing
+// runs after it, nor on the memory's other streams. On a host all has run when the call returns,
+// and nothing fails.
 //
 // Parameters and gradients are of a compute type (optim/gradients.hpp); masters, the rule's states
 // and sums over micro-batches are fp32. Ranges do not overlap unless said. Each element's result
@@ -39,6 +40,15 @@ struct UpdatedElements {
   ho::DType parameter_dtype = ho::DType::kFloat32;
   void* parameter = nullptr;
   uint64_t count = 0;
+};
+
+// A place in what a stream was given (Memory::make_mark()). On a host nothing.
+class Mark {
+ public:
+  Mark() = default;
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  virtual ~Mark() = default;
 };
 
 class Operations {
@@ -99,6 +109,17 @@ class Operations {
   virtual void store(ho::DType dtype, std::span<const float> values, void* to) const = 0;
   virtual void store(std::span<const std::byte> bytes, void* to) const = 0;
 
+  // The mark stands for all that was asked so far. Never waits.
+  virtual void set(Mark& /*mark*/) const {}
+  // What is asked from now on comes after all that the mark stands for now, which was set on this
+  // stream or another one of the memory; never set: it stands for nothing. Never waits.
+  virtual void come_after(const Mark& /*mark*/) const {}
+  // What runs on it by other calls is in order with them: cudaStream_t; nullptr: the default
+  // stream, or a host.
+  [[nodiscard]] virtual void* stream() const { return nullptr; }
+
+  // Ok, or what failed first, of what is known by now. Never waits.
+  [[nodiscard]] virtual ho::Status status() const { return {}; }
   // Waits for all that was asked, and says what failed of it first.
   [[nodiscard]] virtual ho::Status finish() const = 0;
 };

@@ -29,11 +29,11 @@ void Storage::zero() {
   buffer_.zero();
 }
 
-void Storage::round_to(ho::DType dtype) {
-  if (dtype != dtype_) {
-    buffer_.round_in_place(dtype, count_);
-    dtype_ = dtype;
+void Storage::round_to(const Operations& operations, ho::DType dtype) {
+  if (dtype != dtype_ && count_ > 0) {
+    operations.round_in_place(dtype, buffer_.get(), count_);
   }
+  dtype_ = dtype;
 }
 
 std::byte* Storage::at(uint64_t element) const {

@@ -31,10 +31,11 @@ class Storage {
   [[nodiscard]] float* floats_at(uint64_t element) const {
     return reinterpret_cast<float*>(at(element));
   }
-  // All zero, of the type it was made with.
+  // All zero, of the type it was made with; on the memory's first stream.
   void zero();
-  // From fp32 to a type that it computes with: rounded where they lie, one after the other.
-  void round_to(ho::DType dtype);
+  // From fp32 to a type that it computes with: rounded where they lie, one after the other, by the
+  // memory's operations on a stream.
+  void round_to(const Operations& operations, ho::DType dtype);
 
  private:
   Storage(std::vector<Range> ranges, ho::DType dtype, Buffer buffer);

@@ -40,6 +40,16 @@ class Launches {
     return static_cast<size_t>(found - plan_.actions.begin());
   }
 
+  // Hooks come before step(), though nothing that it takes may come from the last of them.
+  [[nodiscard]] size_t last_of_hooks() const {
+    size_t last = 0;
+    for (size_t id = 0; id < count_; ++id) {
+      const Act act = plan_.actions[id].act;
+      last = act == Act::kForward || act == Act::kBackward ? id : last;
+    }
+    return last;
+  }
+
   // A step's first gather is launched by the step's first hook, so after the agreement of the step
   // before.
   [[nodiscard]] std::vector<std::vector<size_t>> waits_of_steps() const {
@@ -50,6 +60,9 @@ class Launches {
           waits[at].push_back(at / count_ * count_ + earlier - count_);
         }
       }
+    }
+    for (size_t step = 0; step < Timeline::kSteps; ++step) {
+      waits[step * count_ + agreement()].push_back(step * count_ + last_of_hooks());
     }
     const auto gather = std::find_if(plan_.actions.begin(), plan_.actions.end(), [](const auto& a) {
       return a.track == Track::kGathers;
@@ -98,6 +111,9 @@ class Launches {
         if (earlier != kNoAction && earlier >= count_) {
           before[at] = std::max(before[at], before[earlier]);
         }
+      }
+      if (at == count_ + agreement()) {
+        before[at] = computations;
       }
       in_step[at - count_] = before[at];
       if (track_of(at) == Track::kCompute) {

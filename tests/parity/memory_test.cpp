@@ -26,7 +26,9 @@ class EmptyableMemory final : public Memory {
     return empty ? nullptr : host_.allocate(bytes);
   }
   void release(void* address, size_t bytes) override { host_.release(address, bytes); }
-  [[nodiscard]] const Operations& operations() const override { return host_.operations(); }
+  [[nodiscard]] const Operations& operations(size_t stream = 0) const override {
+    return host_.operations(stream);
+  }
   bool empty = false;
 
  private:

@@ -70,7 +70,8 @@ void compute(const RankDevice* device, const paro_unit_view& view) {
 }
 
 std::vector<float> trained(ho_comm* comm, const RankDevice* device, const std::string& folder) {
-  paro_runner_options options = on_device(device == nullptr ? nullptr : device->use().stream);
+  paro_runner_options options =
+      on_device(device == nullptr ? nullptr : device->memory().operations().stream());
   if (device == nullptr) {
     options.place = PARO_PLACE_HOST;
     options.collectives = PARO_COLLECTIVES_HORING;
@@ -165,7 +166,7 @@ TEST_CASE("places and collectives that do not go together are refused") {
   ho::test::require_job({"1x2"}, [&](ho_comm* comm) {
     const RankDevice device(comm);
     for (const Case& each : cases) {
-      paro_runner_options options = on_device(device.use().stream);
+      paro_runner_options options = on_device(device.memory().operations().stream());
       has_device = true;
       each.change(options);
       paro_runner* runner = nullptr;

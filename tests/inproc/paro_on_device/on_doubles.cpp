@@ -1,6 +1,9 @@
 #include "on_doubles.hpp"
 
+#include <thread>
+
 #include "must_have.hpp"
+#include "os/clock.hpp"
 
 namespace paro::test {
 
@@ -11,8 +14,23 @@ RankDevice::RankDevice(ho_comm* comm)
           ho::device::Device::open(*must_have(ho::device::driver()), ho_comm_rank(comm)))),
       stream_(
           std::make_unique<ho::device::Stream>(must_have(ho::device::Stream::create(*device_)))),
-      memory_(must_have(
-          DeviceStateMemory::create(device_, stream_->handle(), {.slots = 3, .slot_bytes = 4096}))),
-      states_{{device_, &ho::nccl_double::nccl(), stream_->handle()}, memory_.get()} {}
+      memory_(must_have(DeviceStateMemory::create(
+          device_,
+          stream_->handle(),
+          {.slots = 3, .slot_bytes = 4096, .own_streams = kTrackCount - 1}))),
+      states_{{device_, &ho::nccl_double::nccl()}, memory_.get()} {}
+
+bool RankDevice::computed_within(std::chrono::milliseconds limit) const {
+  const auto current = must_have(ho::device::CurrentContext::enter(*device_));
+  const auto event = must_have(ho::device::Event::create(*device_));
+  ho::test::must_be_ok(event.record(stream_->handle()));
+  const ho::Deadline deadline = ho::deadline_after(limit);
+  bool passed = must_have(event.passed());
+  while (!passed && !ho::passed(deadline)) {
+    std::this_thread::yield();
+    passed = must_have(event.passed());
+  }
+  return passed;
+}
 
 }  // namespace paro::test

@@ -1,6 +1,7 @@
 // A rank whose states lie on a device of the double and are moved by the double of NCCL.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "on_device/device_state_memory.hpp"
@@ -16,6 +17,8 @@ class RankDevice {
   [[nodiscard]] const OnDevice& use() const { return states_.use; }
   [[nodiscard]] Memory& memory() const { return *memory_; }
   [[nodiscard]] const RankStates* states() const { return &states_; }
+  // Whether the framework's stream has done all that it was given, after so long at most.
+  [[nodiscard]] bool computed_within(std::chrono::milliseconds limit) const;
 
  private:
   std::shared_ptr<ho::device::Device> device_;

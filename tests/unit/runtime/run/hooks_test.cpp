@@ -5,6 +5,7 @@
 #include "catch.hpp"
 #include "run/between_steps.hpp"
 #include "run/budget.hpp"
+#include "run/start_when_ready.hpp"
 
 using namespace paro;
 
@@ -34,7 +35,7 @@ struct Parts {
       shards.units.push_back(
           UnitState::make(shards.ledger, layout, shape, ho::GlobalRank(0)).value());
     }
-    REQUIRE(progress.buffers().allocate(shards, shape).ok());
+    REQUIRE(progress.allocate(shape).ok());
     progress.use_ends(nullptr);
   }
 
@@ -42,8 +43,8 @@ struct Parts {
   Shards shards = Shards(config_of_two_units(), memory);
   Updater updater = Updater(shards.config, GroupsByUnit(shards.config.units.size()));
   StepAgreement agreement = StepAgreement(shards);
-  StepProgress progress =
-      StepProgress(shards, updater, agreement, plan_of(shards.config), /*packs_one=*/false);
+  StartWhenReady progress =
+      StartWhenReady(shards, updater, agreement, plan_of(shards.config), /*packs_one=*/false);
   Hooks hooks = Hooks(shards, progress);
   BetweenSteps between_steps = BetweenSteps(shards, updater, agreement, progress);
 };

@@ -22,7 +22,7 @@ TEST_CASE("each number of micro-batches is proved once") {
   PlanProofs proofs;
   for (uint32_t round = 0; round < 2; ++round) {
     for (const uint32_t micro_batches : {1U, 2U, 3U}) {
-      CHECK(proofs.prove(plan_of(micro_batches), layouts, groups).ok());
+      CHECK(proofs.prove(plan_of(micro_batches), layouts, groups, true).ok());
     }
     CHECK(proofs.count() == 3);
   }
@@ -37,8 +37,8 @@ TEST_CASE("a plan that is wrong is refused each time") {
   }
   PlanProofs proofs;
   for (uint32_t time = 1; time <= 2; ++time) {
-    CHECK_FALSE(proofs.prove(plan, layouts, groups).ok());
+    CHECK_FALSE(proofs.prove(plan, layouts, groups, true).ok());
     CHECK(proofs.count() == time);
   }
-  CHECK(proofs.prove(plan_of(2), layouts, groups).ok());
+  CHECK(proofs.prove(plan_of(2), layouts, groups, true).ok());
 }

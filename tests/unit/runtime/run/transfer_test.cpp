@@ -83,9 +83,9 @@ TEST_CASE("a transfer fails with the first error of its collectives, whatever th
         EndsSo second({two, "of 2"});
         EndsSo third({});
         std::vector<Route> routes(3);
-        routes[0].over = &first;
-        routes[1].over = &second;
-        routes[2].over = &third;
+        routes[0].over.fill(&first);
+        routes[1].over.fill(&second);
+        routes[2].over.fill(&third);
         for (size_t leg = 0; leg < routes.size(); ++leg) {
           routes[leg].count = 1;
           routes[leg].begin = leg;

@@ -26,7 +26,9 @@ class LittleMemory final : public Memory {
     left_ += bytes;
     host_.release(address, bytes);
   }
-  [[nodiscard]] const Operations& operations() const override { return host_.operations(); }
+  [[nodiscard]] const Operations& operations(size_t stream = 0) const override {
+    return host_.operations(stream);
+  }
   [[nodiscard]] size_t left() const { return left_; }
 
  private:
@@ -146,7 +148,7 @@ TEST_CASE("sums are rounded where they lie, and are fp32 again when they begin a
       *reinterpret_cast<float*>(storage->at(i)) = static_cast<float>(i) + 1.0F / 1024;
     }
   }
-  storage->round_to(ho::DType::kBfloat16);
+  storage->round_to(memory.operations(), ho::DType::kBfloat16);
   CHECK(storage->dtype() == ho::DType::kBfloat16);
   CHECK(storage->at(59) == storage->at(10) + 58);
   for (const uint64_t i : {10U, 19U, 30U, 59U}) {

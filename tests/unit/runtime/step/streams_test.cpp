@@ -110,6 +110,22 @@ TEST_CASE("every strategy's streams are right") {
   }
 }
 
+// Its backward pass comes last and leaves nothing that step() takes.
+TEST_CASE("streams of a model whose first unit is frozen are right") {
+  for (const Strategy& strategy : all_strategies()) {
+    for (const Scope frozen : {Scope::kReplicated, Scope::kGroup, Scope::kWorld}) {
+      StepShape shape = small_shape(strategy, 2, 1);
+      shape.units = {{"frozen", 0, 40}, {"block", 48, 16}, {"head", 64, 0}};
+      shape.frozen = frozen;
+      const StepPlan plan = build_step_plan(shape).value();
+      INFO(shape_text(plan));
+      const ho::Status status = verify_streams(plan, streams_of(plan));
+      INFO(status.message());
+      CHECK(status.ok());
+    }
+  }
+}
+
 TEST_CASE("streams of many micro-batches are right") {
   for (const char* triple : {"NNN", "IIG", "GGG"}) {
     const StepPlan plan =

@@ -1,0 +1,202 @@
+// A runner's four streams: computation is not held by collectives that it does not need, and
+// whatever one stream needs of another it waits for.
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "has.hpp"
+#include "on_doubles.hpp"
+#include "run/agreement.hpp"
+
+using namespace paro;
+using namespace paro::test;
+using ho::cuda_double::Mode;
+using ho::test::left_on_doubles;
+using ho::test::must;
+using ho::test::must_be_ok;
+using ho::test::must_have;
+using ho::test::reset_doubles;
+
+namespace {
+
+// Uses what a view has as a framework does that leaves all of its work to its stream.
+class AsyncFramework {
+ public:
+  explicit AsyncFramework(StepRunner& runner)
+      : runner_(runner), ledger_(runner.shards().ledger.memory()) {
+    uint64_t most = 0;
+    for (const UnitShape& unit : runner.config().units) {
+      most = std::max({most, unit.trained, unit.frozen});
+    }
+    seen_ = must_have(ledger_.allocate(Purpose::kScratch, most * sizeof(float)));
+  }
+  void forward(uint32_t unit) {
+    look_at(unit, must_have(runner_.before_forward(unit)));
+    must_be_ok(runner_.after_forward(unit));
+  }
+  void backward(uint32_t unit) {
+    const UnitView view = must_have(runner_.before_backward(unit));
+    look_at(unit, view);
+    if (view.gradients != nullptr) {
+      operations().add(ho::DType::kFloat32,
+                       view.gradients,
+                       ho::DType::kFloat32,
+                       view.trained,
+                       shape(unit).trained);
+    }
+    must_be_ok(runner_.after_backward(unit));
+  }
+  void micro_batch() {
+    const auto units = static_cast<uint32_t>(runner_.config().units.size());
+    for (uint32_t unit = 0; unit < units; ++unit) {
+      forward(unit);
+    }
+    for (uint32_t unit = units; unit-- > 0;) {
+      backward(unit);
+    }
+  }
+
+ private:
+  [[nodiscard]] const Operations& operations() const { return ledger_.operations(); }
+  [[nodiscard]] const UnitShape& shape(uint32_t unit) const {
+    const auto& units = runner_.config().units;
+    return units[home_of(units, unit)];
+  }
+  void look_at(uint32_t unit, const UnitView& view) const {
+    for (const auto& [from, count] :
+         {std::pair(view.trained, shape(unit).trained), {view.frozen, shape(unit).frozen}}) {
+      if (from != nullptr) {
+        operations().copy(seen_.get(), from, count * sizeof(float));
+      }
+    }
+  }
+
+  StepRunner& runner_;
+  Ledger ledger_;
+  Buffer seen_;
+};
+
+void all_come(ho_comm* comm) {
+  must(ho_barrier(comm, nullptr, nullptr));
+}
+
+// Of units that all have the same of everything: each wait is for memory that is used indeed.
+Job job_of_equal_units(const std::string& triple) {
+  Job job = job_of(parse_strategy(triple).value(), "2x2");
+  job.config.units = {{"first", 128, 64}, {"second", 128, 64}, {"third", 128, 64}};
+  job.config.bucket_bytes = 0;
+  job.config.timeout_ms = 5000;
+  return job;
+}
+
+// Two steps, of whose second micro-batches' hooks the k-th wait for an event in the whole job is
+// left out (0: none). What their waits are for is of the same step, after which no rank has waited
+// for its device. How many there are.
+uint64_t train_without_wait(const std::string& triple, uint64_t k) {
+  reset_doubles(Mode::kEager);
+  std::atomic<uint64_t> waits = 0;
+  const auto thrown = ho::test::run_job({"2x2"}, [&](ho_comm* comm) {
+    const RankDevice device(comm);
+    Job job = job_of_equal_units(triple);
+    job.config.on_device = device.use();
+    const auto runner = make_runner(comm, job.config, device.memory());
+    load_initial(*runner);
+    AsyncFramework framework(*runner);
+    framework.micro_batch();
+    framework.micro_batch();
+    static_cast<void>(must_have(runner->step()));
+    all_come(comm);
+    ho::nccl_double::hold(ho_comm_rank(comm));  // nobody sees the end of one, and waits no more
+    framework.micro_batch();
+    all_come(comm);
+    const uint64_t before = ho::cuda_double::calls("stream_wait_event");
+    all_come(comm);
+    if (ho_comm_rank(comm) == 0) {
+      ho::cuda_double::drop_wait(k);
+    }
+    all_come(comm);
+    framework.micro_batch();
+    all_come(comm);
+    waits = ho::cuda_double::calls("stream_wait_event") - before;
+    all_come(comm);
+    ho::nccl_double::let_go(ho_comm_rank(comm));
+    static_cast<void>(must_have(runner->step()));
+  });
+  CHECK((k > 0 || thrown == std::vector<std::string>(4)));
+  return waits;
+}
+
+// So many of a strategy's waits.
+void check_waits(const std::string& triple, uint64_t tries) {
+  const uint64_t waits = train_without_wait(triple, 0);
+  CHECK(left_on_doubles() == "");
+  CHECK(waits > 0);
+  for (uint64_t i = 0; i < std::min(tries, waits); ++i) {
+    const uint64_t k = 1 + i * waits / std::min(tries, waits);
+    INFO(triple << ", wait " << k << " of " << waits);
+    static_cast<void>(train_without_wait(triple, k));
+    CHECK(ho::cuda_double::dropped_waits() == 1);
+    CHECK_FALSE(ho::cuda_double::take_violations().empty());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("computation goes on while reductions are held that it does not need") {
+  reset_doubles(Mode::kRandom);
+  ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
+    const RankDevice device(comm);
+    Job job = job_of(parse_strategy("NIG").value(), "2x2");
+    job.config.on_device = device.use();
+    const auto runner = make_runner(comm, job.config, device.memory());
+    load_initial(*runner);
+    static_cast<void>(train_step(*runner, job, 0));
+    must_be_ok(runner->synchronize());
+    all_come(comm);
+    ho::nccl_double::hold(ho_comm_rank(comm));
+    AsyncFramework framework(*runner);
+    for (uint32_t unit = 0; unit < 5; ++unit) {
+      framework.forward(unit);
+    }
+    framework.backward(4);
+    if (ho::cuda_double::joint_work(ho_comm_rank(comm)) == 0) {
+      throw std::runtime_error("no reduction was launched");
+    }
+    if (!device.computed_within(std::chrono::seconds(20))) {
+      throw std::runtime_error("computation waits for a reduction that is held");
+    }
+    all_come(comm);
+    ho::nccl_double::let_go(ho_comm_rank(comm));
+    for (uint32_t unit = 4; unit-- > 0;) {
+      framework.backward(unit);
+    }
+    static_cast<void>(must_have(runner->step_early()));
+  });
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a wait between streams that is left out is noticed") {
+  for (const char* const triple : {"NNG", "NIG", "GGG"}) {
+    check_waits(triple, 3);
+  }
+}
+
+TEST_CASE("ranks that would launch a step in different orders are refused on all of them") {
+  const Job job = job_of(parse_strategy("IIG").value(), "1x2");
+  const StepPlan plan =
+      build_step_plan({job.config.strategy, job.config.frozen, job.config.units, 2, 1}).value();
+  const StepStreams right = streams_of(plan);
+  StepStreams other = right;
+  std::swap(other.launches[3], other.launches[4]);
+  const auto errors = ho::test::run_job({job.nodes}, [&](ho_comm* comm) {
+    must_be_ok(same_launches(comm, plan, right, 20'000));
+    const bool first = ho_comm_rank(comm) == 0;
+    must_be_ok(same_launches(comm, plan, first ? right : other, 20'000));
+  });
+  for (const std::string& error : errors) {
+    CHECK(has(error, "ranks 0 and 1 launch a step of IIG in different orders, from launch 3 on"));
+  }
+}

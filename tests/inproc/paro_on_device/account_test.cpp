@@ -98,6 +98,9 @@ TEST_CASE("gradients that 16 bits cannot add are right where they are sent in fp
     const RankDevice device(comm);
     for (const Strategy& strategy : all_strategies()) {
       for (const bool in_fp32 : {false, true}) {
+        if (!in_fp32 && letters(strategy) != "IIG") {
+          continue;  // that 16 bits are not enough is seen with one
+        }
         RunnerConfig config = in_bfloat16(strategy);
         config.rule = Sgd{1, 0, 0};
         config.fp32_gradients = in_fp32;

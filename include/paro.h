@@ -194,10 +194,10 @@ typedef enum paro_place {
 typedef enum paro_collectives {
   PARO_COLLECTIVES_HORING = 0,
   /* NCCL, 2.26.2 or newer, opened at run time: PARO_NCCL_LIBRARY, or libnccl.so.2. Needs
-   * PARO_PLACE_DEVICE, groups of equal size, and equal GPUs, one for each rank. 16-bit gradients
-   * are summed in 16 bits. `algorithm` is ignored, bytes sent are not counted. A timeout_ms of 0 is
-   * HORING_TIMEOUT_MS. All work of NCCL's on a GPU, other runners' and the framework's too, must be
-   * begun in one order on all ranks. paro_runner_destroy waits for all ranks, at most 3 times
+   * PARO_PLACE_DEVICE, groups of equal size, and equal GPUs, one for each rank. Gradients of
+   * 16 bits are summed in 16 bits: see fp32_gradients. `algorithm` is ignored, bytes sent are not
+   * counted. A timeout_ms of 0 is HORING_TIMEOUT_MS. All work of NCCL's on a GPU, others' too, must
+   * be begun in one order on all ranks. paro_runner_destroy waits for all ranks, at most 3 times
    * timeout_ms. After an error of the device rejoin fails: load a checkpoint anew. */
   PARO_COLLECTIVES_NCCL = 1
 } paro_collectives;
@@ -268,11 +268,11 @@ typedef struct paro_runner_options {
    * unless the present one does not fit. 0: no, unless PARO_AUTO_STRATEGY is 1. */
   uint32_t auto_strategy;
   uint32_t auto_interval;
-  /* 1: ranks need to give paro_runner_load only the elements that they keep; the others may have
-   * any value, and nothing is compared. 0: the next step, save, change_strategy or read_masters
-   * compares what the ranks have loaded. */
+  /* 1: ranks may load any values where they do not keep an element, and nothing is compared. 0: the
+   * next step, save, change_strategy or read_masters compares what the ranks have loaded. */
   uint32_t unchecked_loads;
-  uint32_t reserved; /* must be 0 */
+  /* 1: gradients of 16 bits are sent, and summed over ranks, in fp32: twice the bytes. */
+  uint32_t fp32_gradients;
   /* Elements with another weight decay or learning rate than the optimizer's; no two groups have an
    * element in common. The same on all ranks. Not in checkpoints: each run gives its own. NULL:
    * none. */

@@ -118,6 +118,7 @@ struct RunnerOptions {
   uint64_t budget_bytes = 0;
   uint32_t group_size = 0;
   bool narrow_sums = false;
+  bool fp32_gradients = false;
   std::string group_file{};
   uint64_t bucket_bytes = PARO_DEFAULT_BUCKET_BYTES;
   std::string step_log{};  // empty: PARO_STEP_LOG
@@ -412,6 +413,7 @@ class Runner {
     raw.budget_bytes = options.budget_bytes;
     raw.group_size = options.group_size;
     raw.narrow_sums = options.narrow_sums ? 1 : 0;
+    raw.fp32_gradients = options.fp32_gradients ? 1 : 0;
     raw.group_file = options.group_file.empty() ? nullptr : options.group_file.c_str();
     raw.bucket_bytes = options.bucket_bytes;
     raw.step_log = options.step_log.empty() ? nullptr : options.step_log.c_str();

@@ -248,6 +248,11 @@ ho::Result<RunnerConfig> config_of(const paro_runner_options& options) {
     return ho::invalid("narrow_sums is " + std::to_string(options.narrow_sums) + "; takes 0 or 1");
   }
   config.narrow_sums = options.narrow_sums != 0;
+  if (options.fp32_gradients > 1) {
+    return ho::invalid("fp32_gradients is " + std::to_string(options.fp32_gradients) +
+                       "; takes 0 or 1");
+  }
+  config.fp32_gradients = options.fp32_gradients != 0;
   if (options.unchecked_loads > 1) {
     return ho::invalid("unchecked_loads is " + std::to_string(options.unchecked_loads) +
                        "; takes 0 or 1");
@@ -347,7 +352,6 @@ ho::Result<Prepared> prepare(const ho_comm* comm,
   HORING_ASSIGN(
       const paro_runner_options input,
       read_options(options, paro_runner_options(PARO_RUNNER_OPTIONS_INIT), "paro_runner_options"));
-  HORING_TRY(check_reserved(input.reserved, "paro_runner_options.reserved"));
   HORING_ASSIGN(RunnerConfig config, config_of(input));
   HORING_TRY(read_units(units, unit_count, config));
   if (input.prefetch == PARO_PREFETCH_AUTO) {

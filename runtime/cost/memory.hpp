@@ -28,6 +28,8 @@ struct BytesPerParameter {
   // What a rank holds of a sum over micro-batches, where that is wider than what is sent (fp32 for
   // gradients of 16 bits); 0: as `gradient`.
   double gradient_sum = 0;
+  // What a backward pass writes a gradient in, where it is sent in more; 0: as `gradient`.
+  double gradient_written = 0;
 };
 
 struct WorldShape {

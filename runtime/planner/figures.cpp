@@ -77,6 +77,7 @@ MemoryNeed memory_of(const Strategy& strategy, const PlannerRequest& request) {
     need.gradient_buffers = request.bytes.gradient * units.largest_trainable();
   }
   need.gradient_buffers += packed * kPackBuffers;
+  need.gradient_buffers += request.bytes.gradient_written * units.largest_trainable();
   need.activations = request.activation_bytes;
   need.reserve = request.reserve_bytes;
   return need;

@@ -110,7 +110,8 @@ StateShape state_shape(const Shards& shards) {
   shape.strategy = config.strategy;
   shape.frozen = config.frozen;
   shape.parameter_dtype = config.parameter_dtype;
-  shape.gradient_dtype = config.gradient_dtype;
+  shape.gradient_dtype = sent_dtype(config);
+  shape.written_dtype = config.gradient_dtype;
   shape.sum_dtype = sum_dtype(config);
   const auto own = static_cast<uint32_t>(config.optimizer_states.size());
   shape.optimizer_arrays = 1 + (config.optimizer ? own : state_count(config.rule));

@@ -106,7 +106,7 @@ void add_gradients(Shards& shards,
                    uint32_t unit,
                    const ElementView& gradients,
                    uint32_t micro_batches) {
-  const ho::DType dtype = shards.config.gradient_dtype;
+  const ho::DType dtype = sent_dtype(shards.config);
   Storage& sums = shards.units[unit].sums;
   const Operations& operations = shards.operations(action.track);
   for (const Range& range : sums.ranges()) {

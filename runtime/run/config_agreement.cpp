@@ -80,6 +80,7 @@ std::vector<Entry> settings_of(const RunnerConfig& config) {
                               {"parameter_dtype", type(config.parameter_dtype)},
                               {"gradient_dtype", type(config.gradient_dtype)},
                               {"narrow_sums", config.narrow_sums ? "1" : "0"},
+                              {"fp32_gradients", config.fp32_gradients ? "1" : "0"},
                               {"unchecked_loads", config.unchecked_loads ? "1" : "0"},
                               {"max_norm", to_string(config.max_norm)},
                               {"algorithm", to_string(config.algorithm)},

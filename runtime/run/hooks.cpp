@@ -49,6 +49,13 @@ ho::Status Hooks::expect(Act act, uint32_t unit, bool begins) const {
               std::to_string(next.micro_batch) + ")"};
 }
 
+ElementView Hooks::gradients_of(const StepAction& step_action) const {
+  const Action& action = progress_.scheduler().action(step_action);
+  const StepBuffers& buffers = progress_.buffers();
+  return buffers.has_outputs() ? buffers.output(shards_, action, step_action.action, action.unit)
+                               : shards_.units[home_of(config_.units, action.unit)].sums;
+}
+
 UnitView Hooks::view_of(const StepAction& step_action) const {
   const Action& action = progress_.scheduler().action(step_action);
   const StepBuffers& buffers = progress_.buffers();
@@ -68,9 +75,8 @@ UnitView Hooks::view_of(const StepAction& step_action) const {
     view.frozen = whole(unit.frozen, config_.frozen, Content::kFrozen);
   }
   if (action.act == Act::kBackward && shape.trained > 0) {
-    view.gradients = buffers.has_outputs()
-                         ? buffers.output(shards_, action, step_action.action, action.unit).at(0)
-                         : unit.sums.at(0);
+    view.gradients =
+        buffers.written() != nullptr ? buffers.written() : gradients_of(step_action).at(0);
   }
   return view;
 }
@@ -91,10 +97,17 @@ ho::Result<UnitView> Hooks::begin(Act act, uint32_t unit) {
   HORING_TRY(progress_.begin_computation());
   computing_ = true;
   const UnitView view = view_of(step_action);
-  if (view.gradients != nullptr && progress_.buffers().has_outputs()) {
+  if (view.gradients != nullptr) {
+    const StepBuffers& buffers = progress_.buffers();
+    const Operations& operations = shards_.ledger.operations();
     const uint64_t elements = shards_.layouts[home_of(config_.units, unit)].trained.padded_count();
-    shards_.ledger.operations().zero(view.gradients,
-                                     elements * ho::size_bytes(config_.gradient_dtype));
+    if (buffers.has_outputs()) {
+      const ElementView outputs = gradients_of(step_action);
+      operations.zero(outputs.at(0), elements * ho::size_bytes(outputs.dtype()));
+    }
+    if (buffers.written() != nullptr) {
+      operations.zero(view.gradients, elements * ho::size_bytes(config_.gradient_dtype));
+    }
   }
   computing_since_ = Clock::now();
   return view;
@@ -111,11 +124,18 @@ ho::Status Hooks::end(Act act, uint32_t unit) {
   progress_.counted().compute_ns += ns_between(computing_since_, Clock::now());
   const Action& action = scheduler.action(step_action);
   const uint32_t home = home_of(config_.units, unit);
-  const bool own_gradients = config_.strategy.gradients == Scope::kReplicated;
-  if (act == Act::kBackward && own_gradients && buffers.has_outputs() &&
-      config_.units[home].trained > 0) {
-    const ElementView gradients = buffers.output(shards_, action, step_action.action, unit);
-    add_gradients(shards_, action, home, gradients, scheduler.plan().shape.micro_batches);
+  if (act == Act::kBackward && config_.units[home].trained > 0) {
+    const ElementView gradients = gradients_of(step_action);
+    if (buffers.written() != nullptr) {
+      shards_.ledger.operations().add(gradients.dtype(),
+                                      gradients.at(0),
+                                      config_.gradient_dtype,
+                                      buffers.written(),
+                                      config_.units[home].trained);
+    }
+    if (config_.strategy.gradients == Scope::kReplicated && buffers.has_outputs()) {
+      add_gradients(shards_, action, home, gradients, scheduler.plan().shape.micro_batches);
+    }
   }
   return progress_.end_computation(computing_since_);
 }

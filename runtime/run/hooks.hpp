@@ -36,6 +36,8 @@ class Hooks {
 
  private:
   [[nodiscard]] UnitView view_of(const StepAction& step_action) const;
+  // Where a backward pass's gradients are added up, as they are sent.
+  [[nodiscard]] ElementView gradients_of(const StepAction& step_action) const;
 
   Shards& shards_;
   const RunnerConfig& config_;

@@ -67,10 +67,13 @@ ho::Status check(const RunnerConfig& config) {
     }
   }
   if (config.algorithm == HO_ALGORITHM_DIRECT &&
-      ho::size_bytes(config.gradient_dtype) < sizeof(float)) {
+      ho::size_bytes(sent_dtype(config)) < sizeof(float)) {
     return refused(
         "the direct algorithm with gradients of 16 bits: it cannot sum them in fp32; take "
         "float32 gradients, or ho_ring");
+  }
+  if (config.fp32_gradients && config.narrow_sums) {
+    return refused("fp32_gradients with narrow_sums: sums are in fp32 or in 16 bits; set one");
   }
   if (!(config.max_norm >= 0)) {
     return refused("max_norm " + std::to_string(config.max_norm) + ": takes 0 (none) or more");
@@ -88,13 +91,17 @@ ho::Status check(const RunnerConfig& config) {
   return {};
 }
 
+ho::DType sent_dtype(const RunnerConfig& config) {
+  return config.fp32_gradients ? ho::DType::kFloat32 : config.gradient_dtype;
+}
+
 ho::DType sum_dtype(const RunnerConfig& config) {
   // A single micro-batch's gradients are their own sum, unless two units share parameters.
   const bool several = config.micro_batches > 1 ||
                        std::any_of(config.units.begin(),
                                    config.units.end(),
                                    [](const UnitShape& unit) { return unit.shares.has_value(); });
-  return several && !config.narrow_sums ? ho::DType::kFloat32 : config.gradient_dtype;
+  return several && !config.narrow_sums ? ho::DType::kFloat32 : sent_dtype(config);
 }
 
 double learning_rate(const RunnerConfig& config) {

@@ -61,7 +61,9 @@ struct RunnerConfig {
   uint64_t bucket_bytes = kDefaultBucketBytes;
   uint64_t alignment = 16;                          // elements
   ho::DType parameter_dtype = ho::DType::kFloat32;  // or kBfloat16, kFloat16
-  ho::DType gradient_dtype = ho::DType::kFloat32;
+  ho::DType gradient_dtype = ho::DType::kFloat32;   // that the framework writes
+  // They are sent and summed in fp32, whatever they are written in.
+  bool fp32_gradients = false;
   // Sums over micro-batches of 16-bit gradients stay 16-bit: 2 bytes per element less, and small
   // gradients are lost in large sums.
   bool narrow_sums = false;
@@ -86,7 +88,9 @@ struct RunnerConfig {
 // Ok, or the first setting that no runner can have.
 [[nodiscard]] ho::Status check(const RunnerConfig& config);
 
-// What gradients are summed in.
+// What gradients are sent in, and are in once they are summed.
+[[nodiscard]] ho::DType sent_dtype(const RunnerConfig& config);
+// What gradients are summed in over micro-batches.
 [[nodiscard]] ho::DType sum_dtype(const RunnerConfig& config);
 
 [[nodiscard]] double learning_rate(const RunnerConfig& config);

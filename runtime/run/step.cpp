@@ -105,7 +105,7 @@ ho::Result<StepReport> StepRunner::step_early() {
   HORING_TRY(agree_on_end(StepEnds::Next::kStepEarly, over));
   progress_->scheduler().end_after(over);
   for (UnitState& unit : shards_.units) {
-    unit.sums.round_to(shards_.ledger.operations(), config().gradient_dtype);
+    unit.sums.round_to(shards_.ledger.operations(), sent_dtype(config()));
   }
   return step();
 }

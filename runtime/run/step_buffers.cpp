@@ -38,6 +38,9 @@ ho::Status StepBuffers::allocate(Shards& shards, const StateShape& shape) {
   HORING_TRY(gathered(gathered_frozen_, shape.frozen, largest_frozen(layouts)));
   const uint64_t gradient = ho::size_bytes(shape.gradient_dtype);
   HORING_TRY(make(packs_, Purpose::kScratch, kPackBuffers, shape.merged_elements * gradient));
+  if (const uint64_t bytes = written_bytes_of(shape, layouts); bytes > 0) {
+    HORING_ASSIGN(written_, shards.ledger.allocate(Purpose::kOutput, bytes));
+  }
   return make(outputs_,
               Purpose::kOutput,
               output_buffers_of(shape),
@@ -56,7 +59,7 @@ ElementView StepBuffers::output(const Shards& shards,
                                 const Action& action,
                                 ActionId id,
                                 uint32_t unit) const {
-  const ho::DType dtype = shards.config.gradient_dtype;
+  const ho::DType dtype = sent_dtype(shards.config);
   if (shards.config.strategy.gradients == Scope::kReplicated) {  // not kept for a reduction
     return {outputs_.front().get(), dtype};
   }

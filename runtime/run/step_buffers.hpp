@@ -29,6 +29,9 @@ class StepBuffers {
                                    const Action& action,
                                    ActionId id,
                                    uint32_t unit) const;
+  // Where a backward pass writes a unit's gradients, if they are sent in another type: those above
+  // are this one's sums then. Else nullptr.
+  [[nodiscard]] std::byte* written() const { return written_.get(); }
   // Room for a merged reduction's messages.
   [[nodiscard]] std::byte* pack(ActionId action) const;
   // A backward pass has no buffer of its own: it adds to this rank's sums itself.
@@ -47,6 +50,7 @@ class StepBuffers {
   std::vector<Buffer> gathered_frozen_;
   std::vector<Buffer> outputs_;
   std::vector<Buffer> packs_;
+  Buffer written_;
 };
 
 }  // namespace paro

@@ -81,7 +81,7 @@ ho::Result<std::unique_ptr<StepRunner>> StepRunner::prepare(const ho::GroupMap& 
                                  config.units,
                                  config.micro_batches,
                                  config.prefetch,
-                                 config.bucket_bytes / ho::size_bytes(config.gradient_dtype)}));
+                                 config.bucket_bytes / ho::size_bytes(sent_dtype(config))}));
   HORING_ASSIGN(GroupsByUnit parameter_groups, groups_by_unit(config));
   std::unique_ptr<StepRunner> runner(new StepRunner(std::move(config),  // NOLINT: private
                                                     std::move(plan),

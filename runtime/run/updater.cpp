@@ -45,7 +45,7 @@ ho::Result<GradientSums> Updater::norm(const Shards& shards,
                                        NotFiniteRecord& not_finite) const {
   const Operations& operations = shards.operations(Track::kReductions);
   GradientSums* const on_memory = &shards.control.get()->sums;
-  const ho::DType dtype = shards.config.gradient_dtype;
+  const ho::DType dtype = sent_dtype(shards.config);
   operations.zero(on_memory, sizeof *on_memory);
   uint64_t before = 0;
   for (size_t u = 0; u < shards.units.size(); ++u) {
@@ -106,7 +106,7 @@ void Updater::update_piece(Shards& shards,
   for (size_t array = 1; array < state.optimizer.size(); ++array) {
     elements.rule[array - 1] = state.optimizer[array].floats_at(begin);
   }
-  elements.gradient_dtype = config.gradient_dtype;
+  elements.gradient_dtype = sent_dtype(config);
   elements.gradient = state.sums.at(begin);
   elements.parameter_dtype = config.parameter_dtype;
   elements.parameter = state.parameters.at(begin);
@@ -125,7 +125,7 @@ ho::Status Updater::call_optimizer(Shards& shards,
   const uint64_t count = piece.range.count();
   UnitState& state = shards.units[unit];
   const std::span<float> gradient(block_.data(), count);
-  operations.fetch(config.gradient_dtype, state.sums.at(begin), factor, gradient);
+  operations.fetch(sent_dtype(config), state.sums.at(begin), factor, gradient);
   states_of_block_.clear();
   for (size_t array = 1; array < state.optimizer.size(); ++array) {
     states_of_block_.push_back(state.optimizer[array].floats_at(begin));

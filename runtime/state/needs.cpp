@@ -33,6 +33,11 @@ uint64_t output_elements_of(const StateShape& shape, const std::vector<UnitLayou
   return splits ? std::max(unit, shape.merged_elements) : unit;
 }
 
+uint64_t written_bytes_of(const StateShape& shape, const std::vector<UnitLayout>& layouts) {
+  const ho::DType written = shape.written_dtype.value_or(shape.gradient_dtype);
+  return written == shape.gradient_dtype ? 0 : largest_trained(layouts) * ho::size_bytes(written);
+}
+
 MemoryUse needed(const StateShape& shape,
                  const std::vector<UnitLayout>& layouts,
                  ho::GlobalRank rank) {
@@ -52,7 +57,8 @@ MemoryUse needed(const StateShape& shape,
   uint64_t gathered = strategy.parameters == Scope::kReplicated ? 0 : largest_trained(layouts);
   gathered += shape.frozen == Scope::kReplicated ? 0 : largest_frozen(layouts);
   use[Purpose::kGathered] = gathered * parameter * shape.gathered_buffers;
-  use[Purpose::kOutput] = output_elements_of(shape, layouts) * gradient * output_buffers_of(shape);
+  use[Purpose::kOutput] = output_elements_of(shape, layouts) * gradient * output_buffers_of(shape) +
+                          written_bytes_of(shape, layouts);
   use[Purpose::kScratch] = shape.merged_elements * gradient * shape.pack_buffers;
   return use;
 }

@@ -1,6 +1,7 @@
 // Bytes that a rank will need, before anything is allocated. Pure.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/dtype.hpp"
@@ -14,7 +15,8 @@ struct StateShape {
   Strategy strategy;
   Scope frozen = Scope::kReplicated;
   ho::DType parameter_dtype = ho::DType::kFloat32;
-  ho::DType gradient_dtype = ho::DType::kFloat32;
+  ho::DType gradient_dtype = ho::DType::kFloat32;  // that gradients are sent in
+  std::optional<ho::DType> written_dtype{};        // that a backward pass writes; none: the same
   ho::DType sum_dtype = ho::DType::kFloat32;  // that gradients are summed in over micro-batches
   uint32_t optimizer_arrays = 3;              // fp32: the master, and what the rule keeps beside it
   uint32_t gathered_buffers = 2;              // where parameters are split
@@ -28,6 +30,9 @@ struct StateShape {
 // Elements of each: of a whole bucket where they are kept for its reduction.
 [[nodiscard]] uint64_t output_elements_of(const StateShape& shape,
                                           const std::vector<UnitLayout>& layouts);
+// Of a unit's gradients as a backward pass writes them, where they are sent in another type.
+[[nodiscard]] uint64_t written_bytes_of(const StateShape& shape,
+                                        const std::vector<UnitLayout>& layouts);
 
 // Without what reorders unequal groups' parts: that depends on the collectives.
 [[nodiscard]] MemoryUse needed(const StateShape& shape,

@@ -69,6 +69,15 @@ ho::Result<std::vector<uint64_t>> rates_of_all(ho_comm* comm, bool between_nodes
   return all;
 }
 
+// With what pads them to equal parts of all ranks, as NCCL's collectives want them.
+std::vector<UnitShape> padded(std::vector<UnitShape> units, uint64_t multiple) {
+  for (UnitShape& unit : units) {
+    unit.trained = (unit.trained + multiple - 1) / multiple * multiple;
+    unit.frozen = (unit.frozen + multiple - 1) / multiple * multiple;
+  }
+  return units;
+}
+
 // The model part of the request: layers of equal size, and one unit that others share, as large as
 // what is shared is on average.
 void set_model(const std::vector<UnitShape>& units, PlannerRequest& request) {
@@ -101,14 +110,18 @@ PlannerRequest request_of(const RunnerConfig& config,
                           const MeasuredLinks& measured,
                           double compute_s) {
   PlannerRequest request;
-  set_model(config.units, request);
+  const uint64_t multiple = config.on_device ? measured.world.ranks() * config.alignment : 1;
+  set_model(padded(config.units, multiple), request);
   constexpr double kFloatBytes = 4;
   const auto own_states = config.optimizer ? static_cast<double>(config.optimizer_states.size())
                                            : static_cast<double>(state_count(config.rule));
   request.bytes = {static_cast<double>(ho::size_bytes(config.parameter_dtype)),
-                   static_cast<double>(ho::size_bytes(config.gradient_dtype)),
+                   static_cast<double>(ho::size_bytes(sent_dtype(config))),
                    kFloatBytes * (1 + own_states),
-                   static_cast<double>(ho::size_bytes(sum_dtype(config)))};
+                   static_cast<double>(ho::size_bytes(sum_dtype(config))),
+                   config.gradient_dtype == sent_dtype(config)
+                       ? 0.0
+                       : static_cast<double>(ho::size_bytes(config.gradient_dtype))};
   request.world = measured.world;
   request.links = measured.links;
   request.micro_batches = config.micro_batches;

@@ -94,7 +94,7 @@ NAMES: tuple[tuple[str, str, str], ...] = (
 # What other programs read or call so: (file, what is found).
 KEPT = {
     ("include/paro.h", "paro_place"), ("include/paro.h", "place"), ("include/paro/runner.hpp", "paro_place"),
-    ("include/paro/runner.hpp", "place"), ("runtime/capi/options.cpp", "place"), ("docs/guide/sharding.md", "place"),
+    ("include/paro/runner.hpp", "place"), ("examples/gpu/sharded.hpp", "place"), ("runtime/capi/options.cpp", "place"), ("docs/guide/sharding.md", "place"),
     ("tests/inproc/paro_api/arguments_test.cpp", "place"), ("tests/inproc/paro_on_device/capi_test.cpp", "place"),
     ("tests/inproc/paro_on_device/capi_test.cpp", "paro_place"),  # paro_runner_options.place
     ("tools/bench/comparison/against_report.py", "verdict"),  # a column

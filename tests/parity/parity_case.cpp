@@ -38,7 +38,7 @@ std::string wrong_bytes(ho_comm* comm,
                             groups,
                             *nodes,
                             {ho::size_bytes(runner.config().parameter_dtype),
-                             ho::size_bytes(runner.config().gradient_dtype)});
+                             ho::size_bytes(sent_dtype(runner.config()))});
   std::string wrong;
   for (const Phase phase : kPhases) {
     uint64_t sent[2] = {runner.sent(phase).intra, runner.sent(phase).inter};

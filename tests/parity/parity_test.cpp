@@ -97,6 +97,16 @@ TEST_CASE("bfloat16 parameters and gradients with fp32 masters train like one ra
   check_all("2x2", in_16_bits(ho::DType::kBfloat16, 24), kBfloat16Tolerance);
 }
 
+TEST_CASE("bfloat16 gradients that are sent in fp32 train like one rank", "[bfloat16]") {
+  std::vector<toy::Training> trainings = in_16_bits(ho::DType::kBfloat16, 8);
+  for (toy::Training& training : trainings) {
+    training.runner.fp32_gradients = true;
+    training.runner.micro_batches = training.runner.bucket_bytes == 0 ? 1 : 3;
+  }
+  check_all("2x2", trainings, kBfloat16Tolerance);
+  check_all("3+1", {trainings.begin(), trainings.begin() + 5}, kBfloat16Tolerance);
+}
+
 TEST_CASE("float16 with a dynamic loss scale trains like one rank", "[float16]") {
   check_all("3+1", in_16_bits(ho::DType::kFloat16, 24), kFloat16Tolerance);
 }

@@ -85,7 +85,8 @@ const BadOption kBadOptions[] = {
     {"optimizer is 3; see paro_optimizer",
      [](auto& o) { o.optimizer = enumerator<paro_optimizer>(3); }},
     {"narrow_sums is 2", [](auto& o) { o.narrow_sums = 2; }},
-    {"paro_runner_options.reserved is 1; it must be 0", [](auto& o) { o.reserved = 1; }},
+    {"fp32_gradients is 2; takes 0 or 1", [](auto& o) { o.fp32_gradients = 2; }},
+    {"fp32_gradients with narrow_sums", [](auto& o) { o.fp32_gradients = o.narrow_sums = 1; }},
     {"paro_runner_options.parameter_groups[1].reserved is 4294967295; it must be 0",
      [](auto& o) {
        o.parameter_groups = kReserved.data();
@@ -251,6 +252,7 @@ TEST_CASE("ranks that differ are refused on every rank") {
       {"parameter_dtype: ", [](auto& o) { o.parameter_dtype = HO_BFLOAT16; }},
       {"gradient_dtype: ", [](auto& o) { o.gradient_dtype = HO_FLOAT16; }},
       {"narrow_sums: 0 and 1", [](auto& o) { o.narrow_sums = 1; }},
+      {"fp32_gradients: 0 and 1", [](auto& o) { o.fp32_gradients = 1; }},
       {"sgd.learning_rate: ", [](auto& o) { o.sgd.learning_rate = 1; }},
       {"optimizer: SGD and AdamW", [](auto& o) { o.optimizer = PARO_OPTIMIZER_ADAMW; }},
       {"loss_scale.scaling: PARO_SCALING_NONE and PARO_SCALING_DYNAMIC;",

@@ -28,6 +28,7 @@ toy::Training training_of(const TrainOptions& options, const Strategy& strategy)
   training.runner.bucket_bytes = options.bucket_bytes;
   training.runner.parameter_dtype = options.dtype;
   training.runner.gradient_dtype = options.dtype;
+  training.runner.fp32_gradients = options.fp32_gradients;
   training.runner.budget_bytes = options.budget_bytes;
   training.runner.max_norm = 1;
   training.runner.rule = AdamW{0.01, 0.9, 0.95, 1e-6, 0.01};

@@ -31,6 +31,8 @@ void declare(CLI::App& app, TrainTexts& texts, TrainOptions& options) {
       ->check(CLI::Range(0, 3));
   app.add_option("--dtype", texts.dtype, "of parameters and gradients [float32]")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  app.add_flag(
+      "--fp32-gradients", options.fp32_gradients, "send gradients in float32, whatever --dtype is");
   app.add_option("--place",
                  texts.memory,
                  "where states live: host, or device, each rank's GPU (the model computes on the "

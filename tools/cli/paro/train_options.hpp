@@ -30,6 +30,7 @@ struct TrainOptions {
   std::string save;           // a folder for checkpoints; empty: none are saved
   uint32_t save_every = 0;    // steps; 0: after the last step only
   bool resume = false;
+  bool fp32_gradients = false;
   bool on_device = false;  // states on each rank's device, moved by NCCL
 };
 

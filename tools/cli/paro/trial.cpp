@@ -30,7 +30,7 @@ double exposed_by_plan(const toy::Training& training,
   request.model = {static_cast<double>(trained), static_cast<double>(trained)};
   request.layers = static_cast<uint32_t>(units.size());
   const auto parameter = static_cast<double>(ho::size_bytes(training.runner.parameter_dtype));
-  const auto gradient = static_cast<double>(ho::size_bytes(training.runner.gradient_dtype));
+  const auto gradient = static_cast<double>(ho::size_bytes(sent_dtype(training.runner)));
   request.bytes = {parameter, gradient, 12};
   request.micro_batches = training.runner.micro_batches;
   request.prefetch = training.runner.prefetch;

@@ -170,6 +170,7 @@ TEST_CASE("what is needed is what is allocated, on every rank") {
                         strategy.parameters,
                         ho::DType::kBfloat16,
                         ho::DType::kBfloat16,
+                        std::nullopt,
                         ho::DType::kFloat32,
                         3};
       uint64_t most = 0;

@@ -75,7 +75,7 @@ Traffic planned_traffic(const StepRunner& runner) {
       runner.shards().layouts,
       runner.groups(),
       runner.groups(),
-      {ho::size_bytes(config.parameter_dtype), ho::size_bytes(config.gradient_dtype)});
+      {ho::size_bytes(config.parameter_dtype), ho::size_bytes(sent_dtype(config))});
   return traffic.total();
 }
 

@@ -30,9 +30,9 @@ ho::Status StartInOrder::make_marks(Marks& marks, size_t count) {
 ho::Status StartInOrder::take_plan() {
   const size_t actions = scheduler_.plan().actions.size();
   streams_ = streams_of(scheduler_.plan());
-  places_.resize(actions);
-  for (size_t place = 0; place < streams_.launches.size(); ++place) {
-    places_[streams_.launches[place].action.at()] = place;
+  positions_.resize(actions);
+  for (size_t position = 0; position < streams_.launches.size(); ++position) {
+    positions_[streams_.launches[position].action.at()] = position;
   }
   left_.assign(actions, false);
   recorded_.assign(streams_.event_count, false);
@@ -142,7 +142,7 @@ ho::Status StartInOrder::launch_next() {
 // What is updated next must be in order though a collective has failed: all units are updated.
 ho::Status StartInOrder::go_on_after(ActionId id) {
   record(id);
-  next_ = places_[id.at()] + 1;
+  next_ = positions_[id.at()] + 1;
   const ho::Status launched = launch_next();
   const StepAction computation = scheduler_.computation();
   if (action(computation.action).act == Act::kUpdate) {

@@ -56,9 +56,9 @@ class StartInOrder final : public StepProgress {
   [[nodiscard]] ho::Status complete(bool all);
 
   StepStreams streams_;
-  std::vector<size_t> places_;  // by action: of its launch
-  size_t next_ = 0;             // launch of the present step
-  std::vector<bool> left_;      // by action: launches of the last step that are yet to come
+  std::vector<size_t> positions_;  // by action: of its launch
+  size_t next_ = 0;                // launch of the present step
+  std::vector<bool> left_;         // by action: launches of the last step that are yet to come
   Marks events_;
   std::vector<bool> recorded_;  // by event
   Marks joined_;                // by track

@@ -73,7 +73,7 @@ NAMES: tuple[tuple[str, str, str], ...] = (
      "channel, queue, width: a lane is intra or inter, of a plan"),
     # Of a device, which calls are given and the engine keeps; standard names have no _ before stream.
     (r"(?<!^_sock_)streams?", r"^(?:src/(?:transport|connect|bootstrap|topo|plan|base|os|group|auth|cost)/|plugin/"
-                  r"|runtime/(?!capi/|collectives/|on_device/|run/|step/)"
+                  r"|runtime/(?!capi/|collectives/|on_device/|run/|state/|step/)"
                   r"|python/paro/|tools/cli/(?!host/)|tools/bench/(?!perf/)"
                   r"|tests/(?:mproc|plugin|fuzz|golden/(?!golden_steps)|parity|inproc/(?!cuda_double/|device/|gpus/|nccl/|on_device/|paro_on_device/)"
                   r"|unit/(?!src/device/|runtime/(?:collectives|run|step)/)))",

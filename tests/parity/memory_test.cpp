@@ -26,8 +26,8 @@ class EmptyableMemory final : public Memory {
     return empty ? nullptr : host_.allocate(bytes);
   }
   void release(void* address, size_t bytes) override { host_.release(address, bytes); }
-  [[nodiscard]] const Operations& operations(size_t stream = 0) const override {
-    return host_.operations(stream);
+  [[nodiscard]] const Operations& operations(size_t number = 0) const override {
+    return host_.operations(number);
   }
   bool empty = false;
 

@@ -26,8 +26,8 @@ class LittleMemory final : public Memory {
     left_ += bytes;
     host_.release(address, bytes);
   }
-  [[nodiscard]] const Operations& operations(size_t stream = 0) const override {
-    return host_.operations(stream);
+  [[nodiscard]] const Operations& operations(size_t number = 0) const override {
+    return host_.operations(number);
   }
   [[nodiscard]] size_t left() const { return left_; }
 

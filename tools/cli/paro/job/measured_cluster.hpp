@@ -28,7 +28,7 @@ struct MeasuredJob {
   double intra_call_s = 0;
   double inter_call_s = 0;
   double world_call_s = 0;
-  std::optional<double> slowdown;  // of measure_slowdown()
+  std::optional<double> slowdown = {};  // of measure_slowdown()
 };
 
 // Of a computation and of collectives, alone and at once, each rank's longest.

@@ -1,3 +1,4 @@
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "caught_stderr.hpp"
 #include "cli/paro/plan_arguments.hpp"
 #include "plan_requests.hpp"
+#include "temporary_folder.hpp"
 
 namespace paro::tool {
 namespace {

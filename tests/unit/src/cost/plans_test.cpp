@@ -107,8 +107,7 @@ Counts counts_of(const GroupMap& map, const PlanRequest& request) {
 }
 
 // Of every number of groups and of ranks, but few of the worlds of more than 32 ranks, which take
-// two thirds of the time: the largest, and those of 7 groups or ranks, which are odd and no power
-// of two.
+// half of the time: the largest, and those of 5 and 7, which are odd and no powers of two.
 bool counts_in_sweep(uint32_t groups, uint32_t ranks) {
   constexpr uint32_t kManyRanks = 32;
   const std::pair most(std::min(groups, ranks), std::max(groups, ranks));

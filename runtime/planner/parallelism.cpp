@@ -342,7 +342,7 @@ std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
           .bytes = value * 2 * (forward + 1) * tokens * model.hidden / t * routed * (e - 1) / e,
           .calls = 2 * (forward + 1) * routed_layers,
           .ranks = sizes.expert,
-          .stride = sizes.tensor * sizes.context},
+          .stride = uint64_t{1} * sizes.tensor * sizes.context},
       DimensionTraffic{
           .dimension = "pp",
           .bytes = value * tokens * model.hidden / t * boundaries,

@@ -150,11 +150,24 @@ double CollectiveSeconds::world(ho::Collective collective, double bytes) const {
   return links_.world_call_s + fastest(&Protocol::all, collective, bytes * links_.between_factor);
 }
 
-bool CollectiveSeconds::world_waits_inside() const {
-  const auto work = work_of(by_rates_.cluster,
-                            by_rates_.all,
-                            {ho::Collective::kAllGather, algorithm_of(links_.world), 1});
-  return by_rates_.rail.at(slowest_level(by_rates_.cluster, by_rates_.all, work)) == 1;
+CollectiveSeconds::WorldLinks CollectiveSeconds::world_links(ho::Collective collective,
+                                                             double bytes) const {
+  const ho::cost::Cluster& cluster = by_rates_.cluster;
+  const auto work =
+      work_of(cluster,
+              by_rates_.all,
+              {collective, algorithm_of(links_.world), bytes * links_.between_factor});
+  double inside = 0;
+  double between = 0;
+  for (size_t at = 0; at < cluster.size(); ++at) {
+    const ho::cost::LevelWork& level = work.levels.at(at);
+    if (level.bytes > 0) {
+      double& longest = by_rates_.rail.at(at) == 1 ? inside : between;
+      longest = std::max(longest, level.bytes / rate_of(cluster, by_rates_.all, at, level));
+    }
+  }
+  const double longest = std::max(inside, between);
+  return {inside > between, longest > 0 ? std::min(inside, between) / longest : 0};
 }
 
 LevelBytes::LevelBytes(const WorldShape& world, const Links& links, Over over)
@@ -180,13 +193,15 @@ double LevelBytes::sent(const ho::cost::Members& members,
     }
     return at_once * work.levels.at(outermost).bytes;
   }
-  double sent = 0;
-  double members_of_unit = members.front();
+  // What leaves the innermost unit: levels further out have the same bytes once more.
+  double members_of_unit = 1;
   for (size_t at = 1; at < cluster_.size(); ++at) {
-    sent += work.levels.at(at).bytes / members_of_unit;
-    members_of_unit *= members.at(at);
+    members_of_unit *= members.at(at - 1);
+    if (work.levels.at(at).bytes > 0) {
+      return work.levels.at(at).bytes / members_of_unit * between_factor_;
+    }
   }
-  return sent * between_factor_;
+  return 0;
 }
 
 double LevelBytes::intra(ho::Collective collective, double bytes) const {

@@ -77,8 +77,13 @@ class CollectiveSeconds {
   // `bytes`: of one rank's part, in all groups the same part.
   [[nodiscard]] double inter(ho::Collective collective, double bytes) const;
   [[nodiscard]] double world(ho::Collective collective, double bytes) const;
-  // Whether a collective over all ranks is slower on levels inside groups than on the others.
-  [[nodiscard]] bool world_waits_inside() const;
+  // Of such a collective: whether it is slower on levels inside groups than on the others, and of
+  // its time there the share that the others take of theirs.
+  struct WorldLinks {
+    bool waits_inside = false;
+    double beside = 0;
+  };
+  [[nodiscard]] WorldLinks world_links(ho::Collective collective, double bytes) const;
 
  private:
   // A cluster, and who takes part.

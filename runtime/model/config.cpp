@@ -370,17 +370,40 @@ ho::Result<Transformer> read(ConfigValues& values, std::string_view type) {
   };
   return ho::invalid(fmt::format(
       "{}: \"model_type\" {} is none of {}; understood: layers {}, hidden size {}, vocabulary {}; "
-      "missing: the shapes of its layers; give {} params=N,layers={} and {}, {}",
+      "missing: the shapes of its layers; give {}{} params=N,layers={} and {}, {}",
       values.name(),
       type.empty() ? "(missing)" : ho::escaped(type, 64),
       fmt::join(known_families(), ", "),
       known(layers),
       known(hidden),
       known(vocabulary),
+      values.has("text_config") ? "its \"text_config\" as a file of its own, or " : "",
       values.named()("model"),
       layers > 0 ? known(layers) : "N",
       values.named()("compute-time"),
       values.named()("activations")));
+}
+
+}  // namespace
+
+namespace {
+
+// What a file says that changes neither layers nor their sizes.
+void note_ignored(ConfigValues& values) {
+  if (values.has("quantization_config")) {
+    values.assume(fmt::format("parameters as {} has them, not of the \"quantization_config\" in {}",
+                              values.named()("precision"),
+                              values.name()));
+  }
+  const auto heads = values.texts_or_none("architectures");
+  const auto of_words = [](const std::string& head) {
+    return head.ends_with("LM") || head.ends_with("LMHeadModel") || head.ends_with("Generation") ||
+           head.ends_with("PreTraining");
+  };
+  if (!heads.empty() && std::none_of(heads.begin(), heads.end(), of_words)) {
+    values.assume(fmt::format(
+        "a head of all words, though {} is a {}", values.name(), ho::escaped(heads.front(), 64)));
+  }
 }
 
 }  // namespace
@@ -404,6 +427,7 @@ ho::Result<Transformer> parse_config(std::string_view text,
   ConfigValues values(std::move(object), std::string(name), named);
   const std::string type = values.text_or("model_type", "");
   HORING_ASSIGN(Transformer model, read(values, type));
+  note_ignored(values);
   HORING_TRY(values.status());
   model.family = type;
   model.assumed = values.assumed();

@@ -114,7 +114,9 @@ ho::Result<StrategyFigures> figures_of(const Strategy& strategy, const PlannerRe
   time.step_s = time.range.expected_s;
   time.intra = step.intra;
   time.inter = step.inter;
-  HORING_ASSIGN(time.half_links_s, half_links_step_s(strategy, request));
+  // A slower collective may leave another one more of a link that they share: nothing to count on.
+  HORING_ASSIGN(const double half_links_s, half_links_step_s(strategy, request));
+  time.half_links_s = std::max(half_links_s, time.step_s);
   return figures;
 }
 

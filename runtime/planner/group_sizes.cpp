@@ -154,12 +154,12 @@ ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request, const Grou
 
 double spine_bytes(const StrategyFigures& figures, const PlannerRequest& request) {
   const PlannerRequest chosen = with_batch_of(figures, request);
-  return level_bytes(figures.strategy,
-                     step_volumes(chosen.model, chosen.bytes),
-                     chosen.world,
-                     chosen.links,
-                     LevelBytes::Over::kOutermost)
-      .communication(chosen.micro_batches);
+  return chosen.tensor_ranks * level_bytes(figures.strategy,
+                                           step_volumes(chosen.model, chosen.bytes),
+                                           chosen.world,
+                                           chosen.links,
+                                           LevelBytes::Over::kOutermost)
+                                   .communication(chosen.micro_batches);
 }
 
 }  // namespace paro

@@ -98,6 +98,7 @@ void set_model(const Job& job, double sequence, PlannerRequest& request) {
   request.routed_share = rank.parameters() > 0 ? rank.routed / rank.parameters() : 0;
   request.expert_ranks = job.sizes.expert;
   request.context_ranks = job.sizes.context;
+  request.tensor_ranks = job.sizes.tensor;
   request.sharing_units = model.tied && job.sizes.pipeline == 1 ? 1 : 0;
   request.model.shared = request.sharing_units * model.vocabulary * model.hidden / job.sizes.tensor;
   request.model.shared_trainable = request.model.shared * trained_share;
@@ -187,14 +188,16 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
                                 job.named("micro-batch"));
     }
     if (sequences % batch.micro_batch != 0) {
-      return ho::invalid(fmt::format(
-          "{} {}: does not divide the {} sequences of a rank, which are {} {} over {} ranks",
-          job.named("micro-batch"),
-          batch.micro_batch,
-          sequences,
-          job.named("global-batch"),
-          job.global_batch,
-          data_ranks));
+      return ho::invalid(
+          fmt::format("{} {}: does not divide the {} sequences of a rank, which are {} {} over {} "
+                      "ranks; takes a "
+                      "divisor of them",
+                      job.named("micro-batch"),
+                      batch.micro_batch,
+                      sequences,
+                      job.named("global-batch"),
+                      job.global_batch,
+                      data_ranks));
     }
     batch.accumulation = sequences / batch.micro_batch;
     return batch;
@@ -223,27 +226,36 @@ double activations_of(const Job& job, Recompute recompute, double sequence, uint
       job.model, activation_shape(job, recompute, sequence), shape_of(job.sizes, accumulation));
 }
 
+// The share of the peak that kernels take where none is given; else 1, as for any recomputation.
+double usual_efficiency(const Job& job, Recompute recompute) {
+  const bool is_known = job.mfu || job.compute_s || !job.gpu;
+  return is_known ? 1 : efficiency(*job.gpu, precision_of(job), recompute == Recompute::kFull);
+}
+
 // What more recomputation than the job's would leave of activations and make of computation, which
-// goes on at the same rate.
+// goes on at the same rate where that is given.
 void set_recomputed(const Job& job, double sequence, const Batch& batch, PlannerRequest& request) {
   const double executed = flops_of(job, job.recompute, sequence, request).executed();
   const double computing_s = request.compute_s - request.waiting_s;
+  const double usual = usual_efficiency(job, job.recompute);
   for (const auto& [recompute, name] :
        {std::pair(Recompute::kSelective, "selective"), std::pair(Recompute::kFull, "full")}) {
     if (recompute <= job.recompute) {
       continue;
     }
     const StepFlops flops = flops_of(job, recompute, sequence, request);
+    const double slower = usual / usual_efficiency(job, recompute);
     const double of_sequence = activations_of(job, recompute, sequence, batch.accumulation);
     std::vector<DimensionTraffic> traffic;
     if (!request.others.traffic.empty()) {
       const ActivationShape shape = activation_shape(job, recompute, sequence);
-      traffic = traffic_of(job.sizes, job.model, request.others.nodes, shape);
+      const OtherDimensions& others = request.others;
+      traffic = traffic_of(job.sizes, job.model, levels_of(others.nodes, others.links), shape);
     }
     request.recomputed.push_back({name,
                                   of_sequence * batch.micro_batch,
                                   of_sequence,
-                                  computing_s * flops.executed() / executed,
+                                  computing_s * slower * flops.executed() / executed,
                                   flops.forward / flops.executed(),
                                   traffic});
   }
@@ -262,7 +274,7 @@ ho::Status set_computation(const Job& job,
       job.compute_s.value_or(computing.sequence_s * sequences * (1 + others.bubble));
   if (!job.compute_s && job.gpu) {
     const ActivationShape shape = activation_shape(job, job.recompute, sequence);
-    others.traffic = traffic_of(job.sizes, job.model, others.nodes, shape);
+    others.traffic = traffic_of(job.sizes, job.model, levels_of(others.nodes, others.links), shape);
     request.others = std::move(others);
     set_waiting(request);
   }
@@ -291,16 +303,6 @@ Precision precision_of(const Job& job) {
 }
 
 ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
-  if (!request.links.levels.empty() && !job.sizes.alone()) {
-    return ho::invalid(
-        fmt::format("{}, {}, {} or {} beside a cluster of levels: takes its short form, {} and {}",
-                    job.named("tp"),
-                    job.named("pp"),
-                    job.named("cp"),
-                    job.named("ep"),
-                    job.named("nodes"),
-                    job.named("ranks-per-node")));
-  }
   const WorldShape nodes = request.world;
   const Precision precision = precision_of(job);
   const double sequence = sequence_of(job, request);
@@ -318,8 +320,11 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   const DataParallel data = data_parallel(job.sizes, nodes, request.links.nics_per_group);
   request.world = data.world;
   request.links.nics_per_group = data.nics_per_group;
+  if (!request.links.levels.empty()) {
+    HORING_ASSIGN(request.links.levels, data_parallel_levels(job.sizes, links.levels, job.named));
+  }
   request.links.between_factor = between_factor(
-      model_of_rank(job.model, job.sizes), data.world, job.sizes.expert, job.sizes.context);
+      model_of_rank(job.model, job.sizes), levels_of(data.world, request.links), job.sizes);
   HORING_ASSIGN(const Batch batch, batch_of(job, data.replicas, request));
   request.micro_batches = batch.accumulation;
   const double bubble = bubble_share(job.sizes, batch.accumulation);
@@ -337,11 +342,6 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
                     job.named("activations")));
   }
   note_stages(job, request);
-  if (job.gpu) {
-    request.reserve_bytes = Reserve{}.bytes(request.memory_bytes);
-    request.assumed.push_back(fmt::format("{} of memory for the context, NCCL and fragments",
-                                          ho::bytes_text(request.reserve_bytes)));
-  }
   ActivationShape micro_batch = activation_shape(job, job.recompute, sequence);
   micro_batch.micro_batch = batch.micro_batch;
   return JobSteps{batch,
@@ -349,7 +349,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
                   computing.flops_of_token,
                   computing.peak_flops,
                   bubble,
-                  traffic_of(job.sizes, job.model, nodes, micro_batch)};
+                  traffic_of(job.sizes, job.model, levels_of(nodes, links), micro_batch)};
 }
 
 }  // namespace paro

@@ -94,6 +94,38 @@ ho::cost::Level with_ll128_tree(const ho::cost::Level& ring, std::string_view ne
   return level;
 }
 
+using Networks = std::vector<std::string>;  // of the levels
+
+// Channels spread over the NICs of a GPU that has several (four of EFA on a P5): as one.
+ho::cost::Cluster with_joined_nics(ho::cost::Cluster levels) {
+  double gpus = 1;
+  for (size_t at = 1; at < levels.size(); ++at) {
+    gpus *= levels[at - 1].size;
+    const double of_gpu = std::max(1.0, levels[at].nics / gpus);
+    levels[at].rate *= of_gpu;
+    levels[at].nics /= of_gpu;
+  }
+  return levels;
+}
+
+template <typename As>
+ho::cost::Cluster each_as(As as, const ho::cost::Cluster& rings, const Networks& networks) {
+  ho::cost::Cluster levels;
+  for (size_t at = 0; at < rings.size(); ++at) {
+    levels.push_back(as(rings[at], networks[at]));
+  }
+  return levels;
+}
+
+NcclLinks links_of(const ho::cost::Cluster& rings, const Networks& networks) {
+  NcclLinks links{{rings, each_as(with_ll128, rings, networks)}, {}};
+  if (rings.front().size < rank_count(rings)) {  // else the rings are of the same links
+    links.trees = {each_as(with_simple_tree, rings, networks),
+                   each_as(with_ll128_tree, rings, networks)};
+  }
+  return links;
+}
+
 ho::Result<ho::cost::Level> level_of(
     std::string name, uint32_t size, double rate, double nics, std::string_view network) {
   const ho::cost::Network* const found = ho::cost::find_network(network);
@@ -108,37 +140,42 @@ ho::Result<ho::cost::Level> level_of(
   return ho::cost::with_defaults(std::move(level), *found);
 }
 
-// Of rings with SIMPLE.
-ho::Result<ho::cost::Cluster> simple_rings(const GpuCluster& gpus) {
-  HORING_ASSIGN(const ho::cost::Level node,
-                level_of("node", gpus.gpus_per_node, gpus.gpu_bytes_per_s, 1, gpus.inside));
-  // Channels spread over the NICs of a GPU that has several (four of EFA on a P5): as one.
-  const double of_gpu = std::max(1.0, gpus.nics / gpus.gpus_per_node);
-  HORING_ASSIGN(
-      const ho::cost::Level all,
-      level_of(
-          "network", gpus.nodes, gpus.nic_bytes_per_s * of_gpu, gpus.nics / of_gpu, gpus.network));
-  ho::cost::Cluster cluster{node, all};
-  HORING_TRY(ho::cost::check(cluster));
-  return cluster;
+// Whose defaults a level has: nobody has measured it.
+const ho::cost::Network* network_of(const ho::cost::Level& level) {
+  const auto same = [](const auto& a, const auto& b) { return a.x == b.x && a.y == b.y; };
+  for (const ho::cost::Network& network : ho::cost::known_networks()) {
+    const auto& points = level.share_of_bytes.points();
+    if (level.latency_s == network.latency_s && level.start_s == network.start_s &&
+        std::equal(
+            points.begin(), points.end(), network.shares.begin(), network.shares.end(), same)) {
+      return &network;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-ho::Result<std::vector<ho::cost::Cluster>> nccl_protocols(const GpuCluster& gpus) {
-  HORING_ASSIGN(const ho::cost::Cluster rings, simple_rings(gpus));
-  return std::vector<ho::cost::Cluster>{
-      rings, {with_ll128(rings[0], gpus.inside), with_ll128(rings[1], gpus.network)}};
+ho::Result<NcclLinks> nccl_links(const GpuCluster& gpus) {
+  HORING_ASSIGN(const ho::cost::Level node,
+                level_of("node", gpus.gpus_per_node, gpus.gpu_bytes_per_s, 1, gpus.inside));
+  HORING_ASSIGN(const ho::cost::Level all,
+                level_of("network", gpus.nodes, gpus.nic_bytes_per_s, gpus.nics, gpus.network));
+  const ho::cost::Cluster rings = with_joined_nics({node, all});
+  HORING_TRY(ho::cost::check(rings));
+  return links_of(rings, {gpus.inside, gpus.network});
 }
 
-ho::Result<std::vector<ho::cost::Cluster>> nccl_trees(const GpuCluster& gpus) {
-  HORING_ASSIGN(const ho::cost::Cluster rings, simple_rings(gpus));
-  if (gpus.nodes == 1) {
-    return std::vector<ho::cost::Cluster>();
+NcclLinks nccl_links(const ho::cost::Cluster& levels) {
+  Networks networks;
+  for (const ho::cost::Level& level : levels) {
+    const ho::cost::Network* const network = network_of(level);
+    if (network == nullptr && level.size > 1) {
+      return {{}, {levels}};  // they are what collectives have been measured to take
+    }
+    networks.emplace_back(network == nullptr ? "" : network->name);
   }
-  return std::vector<ho::cost::Cluster>{
-      {with_simple_tree(rings[0], gpus.inside), with_simple_tree(rings[1], gpus.network)},
-      {with_ll128_tree(rings[0], gpus.inside), with_ll128_tree(rings[1], gpus.network)}};
+  return links_of(with_joined_nics(levels), networks);
 }
 
 }  // namespace paro

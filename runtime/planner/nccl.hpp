@@ -24,9 +24,14 @@ struct GpuCluster {
   std::string network = "infiniband";  // a name of cost/networks.hpp
 };
 
-// SIMPLE, LL128. An error for a network that is not known, or numbers that cannot be.
-[[nodiscard]] ho::Result<std::vector<ho::cost::Cluster>> nccl_protocols(const GpuCluster& gpus);
-// The same as trees see them; none on one node, where the rings are of the same links.
-[[nodiscard]] ho::Result<std::vector<ho::cost::Cluster>> nccl_trees(const GpuCluster& gpus);
+struct NcclLinks {
+  std::vector<ho::cost::Cluster> protocols;  // SIMPLE, LL128
+  std::vector<ho::cost::Cluster> trees;      // the same as these see them; none on one node
+};
+// An error for a network that is not known, or numbers that cannot be.
+[[nodiscard]] ho::Result<NcclLinks> nccl_links(const GpuCluster& gpus);
+// Of levels that have what is known of networks by name. Of others no protocols, and trees on the
+// levels as they are.
+[[nodiscard]] NcclLinks nccl_links(const ho::cost::Cluster& levels);
 
 }  // namespace paro

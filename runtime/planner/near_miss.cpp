@@ -131,6 +131,20 @@ void add_activations(const StrategyFigures& figures, std::vector<std::string>& t
   }
 }
 
+// The row that lacks least of those that `counts`.
+template <typename Counts>
+std::optional<size_t> least_lacking(const Recommendation& all, Counts counts) {
+  std::optional<size_t> found;
+  for (size_t row = 0; row < all.figures.size(); ++row) {
+    const StrategyFigures& figures = all.figures[row];
+    if (!figures.fits() && counts(figures) &&
+        (!found || figures.missing_bytes < all.figures[*found].missing_bytes)) {
+      found = row;
+    }
+  }
+  return found;
+}
+
 // The row that lacks least of those that would be faster.
 std::optional<size_t> nearest(const Recommendation& all) {
   double fastest_s = std::numeric_limits<double>::infinity();
@@ -142,15 +156,29 @@ std::optional<size_t> nearest(const Recommendation& all) {
     const double step_s = figures.time.step_s;
     return best == nullptr ? as_fast(fastest_s, step_s) : !as_fast(step_s, best->time.step_s);
   };
-  std::optional<size_t> found;
-  for (size_t row = 0; row < all.figures.size(); ++row) {
-    const StrategyFigures& figures = all.figures[row];
-    if (!figures.fits() && is_fast(figures) &&
-        (!found || figures.missing_bytes < all.figures[*found].missing_bytes)) {
-      found = row;
-    }
-  }
-  return found;
+  return least_lacking(all, is_fast);
+}
+
+ho::Result<std::optional<NearMiss>> miss_of(size_t row,
+                                            const Recommendation& all,
+                                            const PlannerRequest& request) {
+  const StrategyFigures& figures = all.figures[row];
+  const Strategy& strategy = figures.strategy;
+  std::vector<Remedy> remedies;
+  try_sums(request, remedies);
+  try_micro_batches(strategy, request, remedies);
+  try_recomputation(request, remedies);
+  try_prefetch(strategy, request, remedies);
+  const StrategyFigures* const best = all.recommended();
+  NearMiss miss{row, {}};
+  HORING_ASSIGN(
+      miss.remedies,
+      worked_out(strategy,
+                 remedies,
+                 best == nullptr ? std::numeric_limits<double>::infinity() : best->time.step_s));
+  add_groups(strategy, request, miss.remedies);
+  add_activations(figures, miss.remedies);
+  return miss.remedies.empty() ? std::nullopt : std::optional(std::move(miss));
 }
 
 }  // namespace
@@ -161,6 +189,10 @@ std::optional<uint32_t> groups_needed(const Strategy& strategy, const PlannerReq
     larger.world.group_count = groups;
     return fits(strategy, larger);
   };
+  const uint32_t of_node = request.world.group_size * request.tensor_ranks;
+  if (request.world.group_count == 1 && of_node < request.others.nodes.group_size) {
+    return std::nullopt;  // more nodes make groups of more ranks
+  }
   // What a rank needs does not grow with the groups: the fewest lie between these two.
   uint32_t too_few = request.world.group_count;
   uint32_t enough = kMaxRanks / request.world.group_size;
@@ -176,27 +208,15 @@ std::optional<uint32_t> groups_needed(const Strategy& strategy, const PlannerReq
 
 ho::Result<std::optional<NearMiss>> near_miss_of(const Recommendation& all,
                                                  const PlannerRequest& request) {
-  const auto row = nearest(all);
-  if (!row) {
-    return std::optional<NearMiss>();
+  std::optional<NearMiss> miss;
+  if (const auto row = nearest(all)) {
+    HORING_ASSIGN(miss, miss_of(*row, all, request));
   }
-  const StrategyFigures& figures = all.figures[*row];
-  const Strategy& strategy = figures.strategy;
-  std::vector<Remedy> remedies;
-  try_sums(request, remedies);
-  try_micro_batches(strategy, request, remedies);
-  try_recomputation(request, remedies);
-  try_prefetch(strategy, request, remedies);
-  const StrategyFigures* const best = all.recommended();
-  NearMiss miss{*row, {}};
-  HORING_ASSIGN(
-      miss.remedies,
-      worked_out(strategy,
-                 remedies,
-                 best == nullptr ? std::numeric_limits<double>::infinity() : best->time.step_s));
-  add_groups(strategy, request, miss.remedies);
-  add_activations(figures, miss.remedies);
-  return miss.remedies.empty() ? std::nullopt : std::optional(std::move(miss));
+  if (miss || all.recommended() != nullptr) {
+    return miss;
+  }
+  const auto row = least_lacking(all, [](const StrategyFigures&) { return true; });
+  return row ? miss_of(*row, all, request) : ho::Result(miss);
 }
 
 }  // namespace paro

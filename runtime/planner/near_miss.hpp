@@ -1,9 +1,10 @@
 // What does not fit and would be faster, and what would make it fit. Pure.
 //
 // Of those whose step is shorter than the recommended one's beyond a tie, the one that lacks least;
-// where nothing fits, of those as fast as the fastest of all. Each remedy is a change of the
-// request that is worked out anew: named are those with which it fits, and is still faster than
-// what is recommended. Where there is none, nothing nearly fits.
+// where nothing fits, of those as fast as the fastest of all, or of all if nothing makes one of
+// these fit. Each remedy is a change of the request that is worked out anew: named are those with
+// which it fits, and is still faster than what is recommended. Where there is none, nothing nearly
+// fits.
 #pragma once
 
 #include <optional>

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+
+#include "cost/links.hpp"
 
 namespace paro {
 namespace {
@@ -75,19 +78,34 @@ ho::Status check_ranks(const Parallelism& sizes,
   const double beside = double{1} * sizes.tensor * sizes.context;
   if (beside < node ? !divides(beside, node) : !divides(node, beside)) {
     return ho::invalid(
-        fmt::format("{} {} {} {}: {} ranks side by side and nodes of {} do not divide one another",
+        fmt::format("{} {} {} {}: {} ranks side by side and nodes of {} do not divide one another, "
+                    "as {} would",
                     named("tp"),
                     sizes.tensor,
                     named("cp"),
                     sizes.context,
                     beside,
-                    node));
+                    node,
+                    beside < node ? near_divisors(static_cast<uint64_t>(beside), node)
+                                  : fmt::format("a multiple of {}", node)));
   }
   HORING_TRY(must_divide(fmt::format("{} x {} x {} of", named("tp"), named("pp"), named("cp")),
                          sizes.ranks_of_replica(),
                          double{1} * world.group_count * world.group_size,
                          "ranks"));
   HORING_TRY(must_divide(named("tp"), sizes.tensor, node, "ranks of a node"));
+  const double stage = double{1} * world.group_count * node / sizes.pipeline;
+  if (stage < node ? !divides(stage, node) : !divides(node, stage)) {
+    return ho::invalid(
+        fmt::format("{} {}: stages of {} ranks and nodes of {} do not divide one another; takes {} "
+                    "stages on {} nodes, or nodes that the stages divide",
+                    named("pp"),
+                    sizes.pipeline,
+                    stage,
+                    node,
+                    near_divisors(sizes.pipeline, world.group_count),
+                    world.group_count));
+  }
   const uint32_t replicas = data_parallel(sizes, world, 1).replicas;
   return must_divide(named("ep"), sizes.expert, replicas, "ranks of data parallelism");
 }
@@ -107,10 +125,12 @@ ho::Status check(const Parallelism& sizes,
   }
   const uint64_t parts = uint64_t{1} * sizes.pipeline * sizes.parts;
   if (parts > model.layers.size()) {
-    return ho::invalid(fmt::format("{} x its interleaved parts of {}: are more than the {} layers",
-                                   named("pp"),
-                                   parts,
-                                   model.layers.size()));
+    return ho::invalid(fmt::format(
+        "{} x its interleaved parts of {}: are more than the {} layers; takes at most {}",
+        named("pp"),
+        parts,
+        model.layers.size(),
+        model.layers.size()));
   }
   HORING_TRY(must_divide(named("cp"), sizes.context, sequence, "tokens of a sequence"));
   if (sizes.parts > 1 && sizes.pipeline == 1) {
@@ -139,6 +159,34 @@ DataParallel data_parallel(const Parallelism& sizes,
                 static_cast<uint32_t>(of_node)};
   data.nics_per_group = nics_per_node * static_cast<double>(fits) / world.group_size;
   data.replicas = static_cast<uint32_t>(replicas);
+  return data;
+}
+
+ho::Result<ho::cost::Cluster> data_parallel_levels(const Parallelism& sizes,
+                                                   const ho::cost::Cluster& levels,
+                                                   const ho::OptionNames& named) {
+  const auto tiled = [&](uint64_t ranks, const std::string& options, std::string_view what) {
+    auto members = inside_groups(levels, ranks);
+    return members.ok()
+               ? members
+               : ho::invalid(fmt::format(
+                     "{}: {} must tile the levels: {}", options, what, members.status().message()));
+  };
+  HORING_TRY(
+      tiled(uint64_t{1} * sizes.tensor * sizes.context,
+            fmt::format("{} {} {} {}", named("tp"), sizes.tensor, named("cp"), sizes.context),
+            "ranks side by side")
+          .status());
+  HORING_ASSIGN(ho::cost::Members stage,
+                tiled(rank_count(levels) / sizes.pipeline,
+                      fmt::format("{} {}", named("pp"), sizes.pipeline),
+                      "stages"));
+  stage.front() /= sizes.tensor;
+  ho::cost::Cluster data = levels;
+  for (size_t at = 0; at < data.size(); ++at) {
+    data[at].size = stage.at(at);
+    data[at].nics /= at > 0 ? sizes.tensor : 1;
+  }
   return data;
 }
 
@@ -205,25 +253,48 @@ double between_factor(const RankModel& model,
   return 1 - routed + routed * sets * sent(nodes) / sent(data.group_count);
 }
 
+double between_factor(const RankModel& model,
+                      const ho::cost::Cluster& data,
+                      const Parallelism& sizes) {
+  const auto ranks = static_cast<uint32_t>(rank_count(data));  // check() has a limit
+  uint32_t unit = 1;
+  std::optional<double> most;
+  for (size_t at = 1; at < data.size(); ++at) {
+    unit *= data[at - 1].size;
+    if (data[at].size > 1) {
+      most = std::max(most.value_or(0),
+                      between_factor(model, {ranks / unit, unit}, sizes.expert, sizes.context));
+    }
+  }
+  return most.value_or(1);
+}
+
 double bubble_share(const Parallelism& sizes, uint32_t micro_batches) {
   return (double{1} * sizes.pipeline - 1) / (double{1} * sizes.parts * micro_batches);
 }
 
-ho::cost::Members members_of(const DimensionTraffic& traffic, const WorldShape& nodes) {
-  uint32_t of_node = std::clamp(nodes.group_size / traffic.stride, 1U, traffic.ranks);
-  while (traffic.ranks % of_node != 0) {
-    --of_node;
-  }
+ho::cost::Members members_of(const DimensionTraffic& traffic, const ho::cost::Cluster& cluster) {
   ho::cost::Members members;
   members.fill(1);
-  members[0] = of_node;
-  members[1] = traffic.ranks / of_node;
+  uint32_t left = traffic.ranks;
+  uint64_t stride = traffic.stride;
+  for (size_t at = 0; at < cluster.size(); ++at) {
+    const bool outermost = at + 1 == cluster.size();
+    const uint64_t fit = outermost ? left : cluster[at].size / stride;
+    auto of_unit = static_cast<uint32_t>(std::clamp<uint64_t>(fit, 1, left));
+    while (left % of_unit != 0) {
+      --of_unit;
+    }
+    members.at(at) = of_unit;
+    left /= of_unit;
+    stride = std::max<uint64_t>(1, stride / cluster[at].size);
+  }
   return members;
 }
 
 std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
                                          const Transformer& model,
-                                         const WorldShape& world,
+                                         const ho::cost::Cluster& cluster,
                                          const ActivationShape& shape) {
   const double value = shape.value_bytes;
   const double t = sizes.tensor;
@@ -246,7 +317,11 @@ std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
   routed /= stages;
   routed_layers /= stages;
   const double forward = shape.recompute == Recompute::kFull ? 2 : 1;  // times
-  const uint32_t next_stage = world.ranks() / sizes.pipeline;
+  const uint64_t next_stage = rank_count(cluster) / sizes.pipeline;
+  uint64_t outer_unit = 1;  // ranks of each that the outermost level joins
+  for (size_t at = 0; at < outermost_level(cluster); ++at) {
+    outer_unit *= cluster[at].size;
+  }
   const double boundaries = sizes.pipeline > 1 ? 2.0 * sizes.parts : 0;
   const std::array dimensions{
       DimensionTraffic{
@@ -267,17 +342,22 @@ std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
           .bytes = value * 2 * (forward + 1) * tokens * model.hidden / t * routed * (e - 1) / e,
           .calls = 2 * (forward + 1) * routed_layers,
           .ranks = sizes.expert,
-          .stride = sizes.tensor * sizes.context},
+          .stride = uint64_t{1} * sizes.tensor * sizes.context},
       DimensionTraffic{
           .dimension = "pp",
           .bytes = value * tokens * model.hidden / t * boundaries,
           .calls = boundaries,
           .ranks = 2,
-          .stride = world.group_count > 1 ? std::max(next_stage, world.group_size) : next_stage}};
+          .stride = std::max(next_stage, outer_unit),
+          .at_once =
+              std::min(1.0, static_cast<double>(next_stage) / static_cast<double>(outer_unit))}};
   std::vector<DimensionTraffic> used;
   for (DimensionTraffic each : dimensions) {
     if (each.bytes > 0) {
-      each.level = members_of(each, world).front() == each.ranks ? Level::kIntra : Level::kInter;
+      const ho::cost::Members members = members_of(each, cluster);
+      for (size_t at = 0; at < cluster.size(); ++at) {
+        each.level = members.at(at) > 1 ? at : each.level;
+      }
       used.push_back(each);
     }
   }

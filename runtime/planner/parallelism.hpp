@@ -57,6 +57,12 @@ struct DataParallel {
 [[nodiscard]] DataParallel data_parallel(const Parallelism& sizes,
                                          const WorldShape& world,
                                          double nics_per_node);
+// The same of a cluster of levels: of each, the units that a stage has, and the NICs that tensor
+// parallelism leaves one of its t sets. An error where stages, or the ranks of a sequence, would
+// begin and end inside a unit.
+[[nodiscard]] ho::Result<ho::cost::Cluster> data_parallel_levels(const Parallelism& sizes,
+                                                                 const ho::cost::Cluster& levels,
+                                                                 const ho::OptionNames& named = {});
 
 // Of the stage that holds most: its layers and an embedding or a head, over t ranks (norms and
 // biases are few, and counted as split), the routed experts over e ranks beside.
@@ -83,12 +89,14 @@ struct RankModel {
                                     const WorldShape& data,
                                     uint32_t expert,
                                     uint32_t context = 1);
+// The same between units of several levels: of the level that moves most.
+[[nodiscard]] double between_factor(const RankModel& model,
+                                    const ho::cost::Cluster& data,
+                                    const Parallelism& sizes);
 
 // The bubble as a share of the time that a full pipeline computes: (p - 1) / m with 1F1B,
 // interleaved (p - 1) / (v m), of m micro-batches.
 [[nodiscard]] double bubble_share(const Parallelism& sizes, uint32_t micro_batches);
-
-enum class Level : uint8_t { kIntra, kInter };
 
 // How ranks send: an all-gather or a reduce-scatter, once around a circle, or each to each.
 enum class Pattern : uint8_t { kGather, kCircle, kPairs };
@@ -98,30 +106,32 @@ struct DimensionTraffic {
   std::string_view dimension = "";  // "tp"
   double bytes = 0;                 // that the rank sends, and receives as many
   Pattern pattern = Pattern::kPairs;
-  Level level = Level::kIntra;
+  size_t level = 0;  // of the cluster's, the outermost that it takes: 0 is inside nodes
   // In so many collectives one after the other, each among so many ranks, this far from one
   // another.
   double calls = 0;
   uint32_t ranks = 1;
-  uint32_t stride = 1;
+  uint64_t stride = 1;
+  double at_once = 1;  // of the ranks of a unit, those that send over its NICs then
 };
 
 // Of those whose size is above 1. Per layer: tensor parallelism 4 all-reduces, 8 b s h (t - 1) / t
 // elements; context parallelism passes keys and values around once forward, and with their
 // gradients twice backward; expert parallelism sends a token to its experts and back, and both
 // again for gradients, 4 b s h k (e - 1) / e. Pipelines pass b s h both ways at each of a stage's
-// v boundaries, to another node where there are several. An all-reduce is two calls, a
+// v boundaries, at worst to another of the outermost units, to which the ranks of one stage send
+// then. An all-reduce is two calls, a
 // reduce-scatter and an all-gather, with sequence parallelism at different places. s is a rank's
 // part of the sequence, and with sequence parallelism tensor-parallel ranks send a t-th of it each.
 // Elements have the shape's bytes. Full recomputation does the forward part's once more.
 [[nodiscard]] std::vector<DimensionTraffic> traffic_of(const Parallelism& sizes,
                                                        const Transformer& model,
-                                                       const WorldShape& world,
+                                                       const ho::cost::Cluster& cluster,
                                                        const ActivationShape& shape);
 
-// Of one of its collectives, how many ranks are in a node, and in how many nodes: where nodes do
-// not divide them, fewer in each.
+// Of one of its collectives, how many ranks are in a node, in how many nodes of a pod, and so on:
+// where units do not divide them, fewer in each.
 [[nodiscard]] ho::cost::Members members_of(const DimensionTraffic& traffic,
-                                           const WorldShape& nodes);
+                                           const ho::cost::Cluster& cluster);
 
 }  // namespace paro

@@ -137,7 +137,15 @@ Extremes extremes_of(const std::vector<Candidate>& candidates) {
       return value(a.figures) < value(b.figures);
     });
   };
-  all.fastest = least(candidates, step);
+  constexpr double kRounding = 1e-9;
+  const double shortest_s = step(least(candidates, step).figures);
+  std::vector<Candidate> shortest_ones;
+  for (const Candidate& each : candidates) {
+    if (step(each.figures) <= shortest_s * (1 + kRounding)) {
+      shortest_ones.push_back(each);
+    }
+  }
+  all.fastest = least(shortest_ones, effort_of);
   std::vector<Candidate> as_fast_ones;  // in the candidates' order
   for (const Candidate& each : candidates) {
     if (as_fast(step(all.fastest->figures), step(each.figures))) {

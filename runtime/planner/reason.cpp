@@ -134,8 +134,15 @@ std::string remedies_text(const std::vector<std::string>& remedies) {
 std::string near_miss_sentence(const Recommendation& all) {
   const NearMiss& miss = *all.near_miss;
   const StrategyFigures& figures = all.figures[miss.row];
+  const auto& fastest = *std::min_element(all.figures.begin(),
+                                          all.figures.end(),
+                                          [](const StrategyFigures& a, const StrategyFigures& b) {
+                                            return a.time.step_s < b.time.step_s;
+                                          });
+  const bool of_fastest =
+      all.recommended() == nullptr && as_fast(fastest.time.step_s, figures.time.step_s);
   return fmt::format("{}{} would take {} but lacks {}; it fits with {}.",
-                     all.recommended() == nullptr ? "Of those as fast as the fastest " : "",
+                     of_fastest ? "Of those as fast as the fastest " : "",
                      letters(figures.strategy),
                      ho::seconds_text(figures.time.step_s),
                      ho::bytes_text(figures.missing_bytes),
@@ -182,7 +189,10 @@ std::string nothing_fits(const Recommendation& recommendation, const PlannerRequ
       ho::bytes_text(need.activations),
       more_groups_clause(recommendation, request));
   if (need.activations >= smallest.missing_bytes) {
-    text += "; a smaller micro-batch, or recomputing activations, helps if it saves as much";
+    const uint32_t micro_batch =
+        request.sequences > 0 ? request.sequences / smallest.micro_batches : request.micro_batch;
+    text += fmt::format("; {}recomputing activations helps if it saves as much",
+                        micro_batch == 1 ? "" : "a smaller micro-batch or ");
   } else if (buffers >= smallest.missing_bytes) {
     text += "; smaller layers take smaller buffers";
   }

@@ -92,6 +92,7 @@ struct PlannerRequest {
   double routed_share = 0;     // of the model's parameters, routed experts,
   uint32_t expert_ranks = 1;   // which so many ranks share beside the data-parallel ones
   uint32_t context_ranks = 1;  // that work on the same sequences, and hold the same routed experts
+  uint32_t tensor_ranks = 1;   // of each of which the same is going on beside it
   double reserve_bytes = 0;    // of memory, that no plan may count on
   // Of a rank in a step; each strategy has micro-batches as large as its memory is for, in place of
   // `micro_batches` and `activation_bytes`. 0: these hold.

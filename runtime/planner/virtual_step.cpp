@@ -31,7 +31,6 @@ class ActionCosts {
   ActionCosts(const Strategy& strategy, const PlannerRequest& request, const Links& links)
       : request_(request),
         seconds_(request.world, links),
-        world_link_(seconds_.world_waits_inside() ? Link::kIntra : Link::kInter),
         units_(request),
         parameter_s_(request.compute_s / request.micro_batches /
                      (request.model.parameters + request.model.shared)),
@@ -88,24 +87,28 @@ class ActionCosts {
     const double bytes = bytes_of(action);
     switch (action.domain) {
       case Domain::kIntra:
-        return on(Link::kIntra, seconds_.intra(collective, bytes));
+        return on(Link::kIntra, request_.world.group_size, seconds_.intra(collective, bytes));
       case Domain::kInter:
-        return on(Link::kInter, seconds_.inter(collective, bytes / request_.world.group_size));
+        return on(Link::kInter,
+                  request_.world.group_count,
+                  seconds_.inter(collective, bytes / request_.world.group_size));
       case Domain::kWorld:
         break;
     }
-    return on(world_link_, seconds_.world(collective, bytes));
+    const auto links = seconds_.world_links(collective, bytes);
+    return on(links.waits_inside ? Link::kIntra : Link::kInter,
+              request_.world.ranks(),
+              seconds_.world(collective, bytes),
+              links.beside);
   }
 
-  [[nodiscard]] ActionCost on(Link link, double seconds) const {
-    return {request_.effects.launch_s + seconds, link};
+  // One rank alone launches nothing.
+  [[nodiscard]] ActionCost on(Link link, uint32_t ranks, double seconds, double beside = 0) const {
+    return {(ranks > 1 ? request_.effects.launch_s : 0) + seconds, link, beside};
   }
 
   const PlannerRequest& request_;
   CollectiveSeconds seconds_;
-  // That a world collective is slow on. HO-Ring keeps the other one busy too, but not for as long,
-  // which this leaves out.
-  Link world_link_;
   Units units_;
   double parameter_s_;  // forward and backward pass of a parameter
   double trained_s_;    // its update
@@ -122,11 +125,12 @@ class Run {
     }
   }
 
-  // Where collectives on links of the kind `free` take no time; kNone: all take theirs.
+  // Where collectives that wait for links of the kind `free` take no time; kNone: all take theirs.
   double path_s(Link free) {
     std::vector<ActionCost> costs = costs_;
     for (ActionCost& cost : costs) {
       cost.seconds = free != Link::kNone && cost.link == free ? 0 : cost.seconds;
+      cost.beside = free == Link::kNone ? cost.beside : 0;
     }
     const CriticalPath path = critical_path(plan_, costs, further_);
     steady_ = steady_ && path.steady;

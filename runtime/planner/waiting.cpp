@@ -25,8 +25,10 @@ double dimension_s(const DimensionTraffic& traffic,
                    const Links& links,
                    double sequences,
                    double launch_s) {
-  const ho::cost::Call call = call_of(traffic, links, sequences * traffic.bytes / traffic.calls);
-  return traffic.calls * (launch_s + seconds_among(members_of(traffic, nodes), nodes, links, call));
+  const double bytes = sequences * traffic.bytes / traffic.calls * traffic.at_once;
+  const ho::cost::Members members = members_of(traffic, levels_of(nodes, links));
+  return traffic.calls *
+         (launch_s + seconds_among(members, nodes, links, call_of(traffic, links, bytes)));
 }
 
 WaitingSeconds waiting_seconds(const OtherDimensions& others,

@@ -1,7 +1,8 @@
 // How long a step takes when everything that may overlap does. Pure.
 //
 // The plan's tracks run its actions at once. Collectives that use the same link at the same
-// time share it: each gets an equal part of its rate. Steps follow one another, so that sync-p of
+// time share it: each gets an equal part of its rate, and one that takes but a part of its time as
+// much less. Steps follow one another, so that sync-p of
 // one overlaps the forward pass of the next; the result is a step in the middle.
 #pragma once
 

@@ -97,14 +97,18 @@ bool Timeline::start(Progress& track, const std::vector<size_t>& queue) {
 }
 
 double Timeline::rate(const Progress& track) const {
-  const ActionCost::Link link = costs_[*track.running % count_].link;
-  if (link == ActionCost::Link::kNone) {
-    return 1;
+  double rate = 1;
+  for (const ActionCost::Link link : {ActionCost::Link::kInter, ActionCost::Link::kIntra}) {
+    if (costs_[*track.running % count_].held(link) == 0) {
+      continue;
+    }
+    double held = 0;
+    for (const Progress& each : tracks_) {
+      held += each.running ? costs_[*each.running % count_].held(link) : 0;
+    }
+    rate = std::min(rate, 1 / std::max(held, 1.0));
   }
-  const auto sharers = std::count_if(tracks_.begin(), tracks_.end(), [&](const auto& other) {
-    return other.running && costs_[*other.running % count_].link == link;
-  });
-  return 1.0 / static_cast<double>(sharers);
+  return rate;
 }
 
 bool Timeline::advance() {

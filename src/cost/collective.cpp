@@ -310,20 +310,6 @@ double rate_of(const Cluster& cluster,
   return nics * links.rate * links.share_of_bytes.at(work.message) * links.share_of_units.at(units);
 }
 
-size_t slowest_level(const Cluster& cluster, const Members& members, const Work& work) {
-  size_t slowest = 0;
-  double longest = 0;
-  for (size_t at = 0; at < cluster.size(); ++at) {
-    const LevelWork& level = work.levels[at];
-    const double seconds = level.bytes > 0 ? level.bytes / rate_of(cluster, members, at, level) : 0;
-    if (seconds > 0 && seconds >= longest) {
-      longest = seconds;
-      slowest = at;
-    }
-  }
-  return slowest;
-}
-
 double seconds_of(const Cluster& cluster, const Members& members, const Work& work) {
   if (!work.possible) {
     return std::numeric_limits<double>::infinity();

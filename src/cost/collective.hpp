@@ -68,11 +68,6 @@ struct Work {
                              size_t level,
                              const LevelWork& work);
 
-// The level whose links take longest for their bytes, the outermost of equals.
-[[nodiscard]] size_t slowest_level(const Cluster& cluster,
-                                   const Members& members,
-                                   const Work& work);
-
 // Infinite where the algorithm has no such collective.
 [[nodiscard]] double seconds_of(const Cluster& cluster, const Members& members, const Work& work);
 [[nodiscard]] double seconds_of(const Cluster& cluster, const Members& members, const Call& call);

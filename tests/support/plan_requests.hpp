@@ -39,6 +39,15 @@ inline PlanOptions understood(const PlanTexts& texts) {
   return *options;
 }
 
+inline bool assumes(const PlanOptions& options, const std::string& what) {
+  for (const std::string& each : options.request.assumed) {
+    if (each.find(what) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 struct RefusedText {
   PlanTexts::Text PlanTexts::*option;
   PlanTexts::Text text;

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -137,10 +138,12 @@ Json parallelism_json(const PlanOptions& options) {
                {"interleave", sizes.parts},
                {"bubble", options.steps.bubble},
                {"bytes_per_micro_batch", Json::object()}};
+  const ho::cost::Cluster levels = levels_of(options.request.world, options.request.links);
   for (const DimensionTraffic& each : options.steps.traffic) {
     json["bytes_per_micro_batch"][std::string(each.dimension)] = {
         {"bytes", each.bytes},
-        {"level", each.level == Level::kIntra ? "intra" : "inter"},
+        {"level", each.level == 0 ? "intra" : "inter"},
+        {"level_name", levels.at(each.level).name},
         {"calls", each.calls}};
   }
   return json;
@@ -160,6 +163,10 @@ void add_extreme(Json& json,
   const PlannerRequest& request =
       sized ? report.sizes.plans[sized->plan].request : report.options.request;
   json[key + "_group_size"] = sized || own ? Json(request.world.group_size) : Json();
+  json[key + "_micro_batch"] =
+      (sized || own) && request.sequences > 0
+          ? Json(request.sequences / (sized ? sized->figures : own->figures).micro_batches)
+          : Json();
 }
 
 Json near_miss_json(const Recommendation& recommendation) {
@@ -202,6 +209,14 @@ Json sweep_json(const Sweep& sweep) {
   return json;
 }
 
+Json table_json(const ho::cost::LinearTable& table) {
+  Json json = Json::array();
+  for (const ho::cost::LinearTable::Point& point : table.points()) {
+    json.push_back({point.x, point.y});
+  }
+  return json;
+}
+
 // Of the chosen size, and of all that were compared.
 void add_groups(const Report& report, Json& json) {
   const PlannerRequest& request = report.options.request;
@@ -215,7 +230,9 @@ void add_groups(const Report& report, Json& json) {
                               {"nics", level.nics},
                               {"oversubscription", level.oversubscription},
                               {"latency_s", level.latency_s},
-                              {"start_s", level.start_s}});
+                              {"start_s", level.start_s},
+                              {"share_of_bytes", table_json(level.share_of_bytes)},
+                              {"share_of_units", table_json(level.share_of_units)}});
   }
   json["group_sizes"] = Json::array();
   for (const SizedPlan& plan : report.sizes.plans) {
@@ -268,7 +285,13 @@ ho::Status set(PlanTexts& texts, const std::string& key, const nlohmann::json& v
                                    ho::value_text(value),
                                    is_list ? "a list of objects" : "a text or a number"));
   }
-  texts.*(option->text) = value.is_string() ? value.get<std::string>() : value.dump();
+  // Languages that have one kind of numbers write 4.0 for 4.
+  constexpr double kMaxWhole = 1e15;
+  const bool is_whole = value.is_number_float() && std::abs(value.get<double>()) <= kMaxWhole &&
+                        value.get<double>() == std::floor(value.get<double>());
+  texts.*(option->text) = value.is_string() ? value.get<std::string>()
+                          : is_whole        ? fmt::format("{}", std::llround(value.get<double>()))
+                                            : value.dump();
   return {};
 }
 

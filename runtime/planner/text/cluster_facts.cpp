@@ -17,8 +17,8 @@ namespace paro {
 namespace {
 
 constexpr std::string_view kKeys =
-    "nodes, ranks_per_node, memory, intra, inter, nics, intra_call, inter_call, world_call, or "
-    "levels";
+    "nodes, ranks_per_node, memory, intra, inter, nics, intra_call, inter_call, world_call, "
+    "slowdown, or levels";
 
 struct FileQuantity {
   std::string_view key;
@@ -57,6 +57,8 @@ ho::Status set(ClusterFacts& facts,
     HORING_ASSIGN(facts.nodes, ho::whole_of(what, value));
   } else if (key == "ranks_per_node") {
     HORING_ASSIGN(facts.ranks_per_node, ho::whole_of(what, value));
+  } else if (key == "slowdown") {
+    HORING_ASSIGN(facts.slowdown, ho::share_of(what, value));
   } else if (key == "nics") {
     HORING_ASSIGN(facts.nics, ho::positive_of(what, value));
     if (*facts.nics > kMaxRanks) {
@@ -84,6 +86,7 @@ ho::Result<ClusterFacts> parse_cluster(std::string_view text, std::string_view n
     HORING_ASSIGN(const ho::cost::LevelsFile file, ho::cost::levels_of(json, name));
     facts.levels = file.levels;
     facts.memory_bytes = file.memory_bytes;
+    facts.slowdown = file.slowdown;
     return facts;
   }
   for (const auto& [key, value] : json.items()) {
@@ -104,6 +107,27 @@ ho::Result<ClusterFacts> read_cluster_file(const std::string& path, const ho::Op
   return parse_cluster(*text, path);
 }
 
+std::string cluster_text(const ClusterFacts& facts) {
+  nlohmann::ordered_json json;
+  const auto add = [&json](const char* key, const auto& value, auto text) {
+    if (value) {
+      json[key] = text(*value);
+    }
+  };
+  const auto as_it_is = [](auto value) { return value; };
+  add("nodes", facts.nodes, as_it_is);
+  add("ranks_per_node", facts.ranks_per_node, as_it_is);
+  add("memory", facts.memory_bytes, ho::exact_size_text);
+  add("intra", facts.intra_bytes_per_s, ho::exact_rate_text);
+  add("inter", facts.inter_bytes_per_s, ho::exact_rate_text);
+  add("nics", facts.nics, as_it_is);
+  add("intra_call", facts.intra_call_s, ho::exact_time_text);
+  add("inter_call", facts.inter_call_s, ho::exact_time_text);
+  add("world_call", facts.world_call_s, ho::exact_time_text);
+  add("slowdown", facts.slowdown, as_it_is);
+  return json.dump(2) + "\n";
+}
+
 ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker) {
   const auto either = [](const auto& a, const auto& b) { return a ? a : b; };
   return {either(stronger.nodes, weaker.nodes),
@@ -115,6 +139,7 @@ ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker) {
           either(stronger.intra_call_s, weaker.intra_call_s),
           either(stronger.inter_call_s, weaker.inter_call_s),
           either(stronger.world_call_s, weaker.world_call_s),
+          either(stronger.slowdown, weaker.slowdown),
           stronger.levels.empty() ? weaker.levels : stronger.levels};
 }
 
@@ -186,6 +211,7 @@ ho::Status apply_levels(const ClusterFacts& facts,
 }  // namespace
 
 ho::Status apply(const ClusterFacts& facts, PlannerRequest& request, const ho::OptionNames& named) {
+  request.effects.slowdown = facts.slowdown.value_or(request.effects.slowdown);
   if (!facts.levels.empty()) {
     return apply_levels(facts, request, named);
   }
@@ -199,7 +225,10 @@ ho::Status apply(const ClusterFacts& facts, PlannerRequest& request, const ho::O
     return missing(named("intra"), "the rate of a rank's links inside its node", "2000Gbit");
   }
   if (*facts.nodes > 1 && !facts.inter_bytes_per_s) {
-    return missing(named("inter"), "the rate of a NIC between nodes", "80Gbit");
+    return missing(
+        named("inter"),
+        fmt::format("the rate of a NIC between nodes, or {} and its NICs", named("network")),
+        "80Gbit");
   }
   HORING_TRY(check_memory(facts, named));
   HORING_TRY(check_size(facts, named));

@@ -27,7 +27,9 @@ struct ClusterFacts {
   std::optional<double> intra_call_s;
   std::optional<double> inter_call_s;
   std::optional<double> world_call_s;
-  ho::cost::Cluster levels;  // where there are some, nothing but the memory stands beside them
+  // Of collectives that computation hides, the share of their seconds that comes back.
+  std::optional<double> slowdown;
+  ho::cost::Cluster levels;  // where there are some, only memory and slowdown stand beside them
 };
 
 // `name` stands for the file in errors.
@@ -35,12 +37,15 @@ struct ClusterFacts {
 [[nodiscard]] ho::Result<ClusterFacts> read_cluster_file(const std::string& path,
                                                          const ho::OptionNames& named = {});
 
+// The short form as a file, which parse_cluster() reads as the same.
+[[nodiscard]] std::string cluster_text(const ClusterFacts& facts);
+
 // What `stronger` has, and `weaker` where it has nothing.
 [[nodiscard]] ClusterFacts merged(const ClusterFacts& stronger, const ClusterFacts& weaker);
 
-// Writes world (of groups as large as the innermost level), links (but not their algorithm) and
-// memory of the request, or names the option that is missing. Rates of links that such a cluster
-// has not need not be known.
+// Writes world (of groups as large as the innermost level), links (but not their algorithm), memory
+// and slowdown of the request, or names the option that is missing. Rates of links that such a
+// cluster has not need not be known.
 [[nodiscard]] ho::Status apply(const ClusterFacts& facts,
                                PlannerRequest& request,
                                const ho::OptionNames& named = {});

@@ -69,6 +69,13 @@ ho::Status read_config(ModelSpec& spec, const std::string& path) {
 
 ho::Status set(ModelSpec& spec, std::string_view key, std::string_view value) {
   const std::string what = spec.named("model") + " " + std::string(key);
+  const bool of_shapes = key == "params" || key == "layers" || key == "shared" || key == "sharing";
+  if (of_shapes && spec.shape && !spec.is_round) {
+    return refused(spec,
+                   fmt::format("'{}' beside a model whose shapes say it: leave it out, or give all "
+                               "numbers without the model",
+                               key));
+  }
   if (key == "params") {
     HORING_ASSIGN(spec.size.parameters, ho::parse_count(what, value));
     spec.shape.reset();

@@ -262,11 +262,32 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
   return all;
 }
 
+namespace {
+
+void note_mfu(const PlanTexts& texts, bool gpu, std::vector<std::string>& assumed) {
+  if (!texts.mfu || (gpu && !texts.compute_time)) {
+    return;
+  }
+  assumed.push_back(texts.compute_time
+                        ? fmt::format("{} {} counts, not {}",
+                                      texts.named("compute-time"),
+                                      *texts.compute_time,
+                                      texts.named("mfu"))
+                        : fmt::format("{} {} does not count, of a peak that is not known: give {}",
+                                      texts.named("mfu"),
+                                      *texts.mfu,
+                                      texts.named("gpu")));
+}
+
+}  // namespace
+
 ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
-  HORING_ASSIGN(const std::optional<Gpu> gpu, gpu_of(texts));
+  HORING_ASSIGN(options.gpu, gpu_of(texts));
+  const std::optional<Gpu>& gpu = options.gpu;
   if (texts.gpu) {
     note_variant(texts, *gpu, options.request.assumed);
   }
+  note_mfu(texts, gpu.has_value(), options.request.assumed);
   const std::string takes_shape = shape_option(texts);
   const bool names = gpu || !takes_shape.empty() || texts.optimizer || texts.precision;
   if (!names && (!options.model.shape || options.model.is_round)) {
@@ -276,12 +297,6 @@ ho::Status take_job(const PlanTexts& texts, PlanOptions& options) {
   HORING_TRY(take_training(texts, job));
   options.precision = job.precision;
   note_bytes(texts, options, job);
-  if (texts.mfu && texts.compute_time) {
-    options.request.assumed.push_back(fmt::format("{} {} counts, not {}",
-                                                  texts.named("compute-time"),
-                                                  *texts.compute_time,
-                                                  texts.named("mfu")));
-  }
   if (!options.model.shape) {
     if (!takes_shape.empty()) {
       return ho::invalid(
@@ -393,11 +408,13 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   }
   Links& links = request.links;
   links.world = WorldAlgorithm::kMultiRing;
-  if (!links.levels.empty()) {  // they are what collectives have been measured to take
-    links.trees = {links.levels};
+  if (!links.levels.empty()) {
+    NcclLinks nccl = nccl_links(links.levels);
+    links.protocols = std::move(nccl.protocols);
+    links.trees = std::move(nccl.trees);
     return {};
   }
-  const bool pcie = options.job && options.job->gpu && options.job->gpu->link == GpuLink::kPcie;
+  const bool pcie = options.gpu && options.gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.
   const GpuCluster gpus{request.world.group_count,
                         request.world.group_size,
@@ -406,8 +423,9 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
                         links.nics_per_group,
                         std::max(links.inter_bytes_per_s, 1.0),
                         *options.nccl_network};
-  HORING_ASSIGN(links.protocols, nccl_protocols(gpus));
-  HORING_ASSIGN(links.trees, nccl_trees(gpus));
+  HORING_ASSIGN(NcclLinks nccl, nccl_links(gpus));
+  links.protocols = std::move(nccl.protocols);
+  links.trees = std::move(nccl.trees);
   return {};
 }
 

@@ -431,6 +431,9 @@ void note_unused_links(const PlanTexts& texts,
 ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
   ClusterFacts& facts = options.facts;
   const ho::OptionNames& named = texts.named;
+  if (texts.effects || (texts.measure && texts.gpu)) {  // not of the processors that measure
+    facts.slowdown = options.request.effects.slowdown;
+  }
   HORING_TRY(take(texts.nodes, named("nodes"), facts.nodes, ho::parse_whole_up_to, 1U, kMaxRanks));
   HORING_TRY(take(texts.ranks_per_node,
                   named("ranks-per-node"),
@@ -556,6 +559,11 @@ ho::Status complete(PlanOptions& options) {
     options.micro_batch = options.steps.batch.micro_batch;
     options.model.sequence = static_cast<uint32_t>(options.steps.sequence);
     HORING_TRY(set_nccl(options, request));  // of what is left to data parallelism
+  }
+  if (options.gpu) {
+    request.reserve_bytes = Reserve{}.bytes(request.memory_bytes);
+    request.assumed.push_back(fmt::format("{} of memory for the context, NCCL and fragments",
+                                          ho::bytes_text(request.reserve_bytes)));
   }
   request.micro_batch = options.micro_batch;
   request.bytes.gradient_sum = bytes_of_sum(request);

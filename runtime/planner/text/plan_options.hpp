@@ -97,6 +97,7 @@ struct PlanOptions {
   ClusterFacts facts;        // from arguments and a file
   GroupSizeList group_sizes;
   PlannerRequest request;  // world, links and memory are set where `measure` is not
+  std::optional<Gpu> gpu;  // by name, of a model by names or of numbers
   std::optional<Job> job;  // by names; complete() puts it into the request
   JobSteps steps;          // what came of it
   std::optional<std::string> nccl_network;  // of NCCL's collectives; nothing: as request.links

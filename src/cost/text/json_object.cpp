@@ -7,6 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "base/quantity.hpp"
+
 namespace ho {
 
 std::string value_text(const nlohmann::json& value) {
@@ -14,7 +16,7 @@ std::string value_text(const nlohmann::json& value) {
   if (value.is_structured() && !value.empty()) {
     return value.is_array() ? "[..]" : "{..}";
   }
-  std::string text = value.dump(-1, ' ', true);
+  std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   if (text.size() > kMaxTextBytes) {
     text = text.substr(0, kMaxTextBytes) + "..";
   }
@@ -95,6 +97,38 @@ Result<double> positive_of(const std::string& what, const nlohmann::json& value)
     return invalid(fmt::format("{} {}: takes a number above 0", what, value_text(value)));
   }
   return value.get<double>();
+}
+
+Result<double> share_of(const std::string& what, const nlohmann::json& value) {
+  if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() <= 1)) {
+    return invalid(fmt::format("{} {}: takes a number from 0 to 1", what, value_text(value)));
+  }
+  return value.get<double>();
+}
+
+namespace {
+
+using Parse = Result<double> (*)(std::string_view, std::string_view);
+
+std::string exact_text(
+    double value, double unit, std::string_view name, std::string_view plain, Parse parse) {
+  std::string text = fmt::format("{:.6g}{}", value / unit, name);
+  const auto back = parse("", text);
+  return back.ok() && *back == value ? text : fmt::format("{}{}", value, plain);
+}
+
+}  // namespace
+
+std::string exact_rate_text(double bytes_per_s) {
+  return exact_text(bytes_per_s, 1e9, "GB", "B", parse_rate);
+}
+
+std::string exact_size_text(double bytes) {
+  return exact_text(bytes, 1e9, "GB", "B", parse_size);
+}
+
+std::string exact_time_text(double seconds) {
+  return exact_text(seconds, 1e-6, "us", "s", parse_time);
 }
 
 }  // namespace ho

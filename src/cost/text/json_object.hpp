@@ -32,5 +32,12 @@ inline constexpr int kMaxJsonDepth = 32;
 // A whole number from 1 on; a number above 0.
 [[nodiscard]] Result<uint32_t> whole_of(const std::string& what, const nlohmann::json& value);
 [[nodiscard]] Result<double> positive_of(const std::string& what, const nlohmann::json& value);
+// A number from 0 to 1.
+[[nodiscard]] Result<double> share_of(const std::string& what, const nlohmann::json& value);
+
+// In a unit that reads well, where that is read as the same number; else in plain ones.
+[[nodiscard]] std::string exact_rate_text(double bytes_per_s);
+[[nodiscard]] std::string exact_size_text(double bytes);
+[[nodiscard]] std::string exact_time_text(double seconds);
 
 }  // namespace ho

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxNameBytes = 64;
-constexpr std::string_view kKeys = "levels, memory";
+constexpr std::string_view kKeys = "levels, memory, slowdown";
 constexpr std::array kLevelKeys{"name",
                                 "size",
                                 "rate",
@@ -135,27 +135,9 @@ Result<Level> level_of(const Json& json, std::string_view file, size_t at) {
   return level;
 }
 
-// In a unit that reads well, where that is read as the same number.
-std::string exact_text(double value,
-                       double unit,
-                       std::string_view name,
-                       std::string_view plain,
-                       Result<double> (*parse)(std::string_view, std::string_view)) {
-  std::string text = fmt::format("{:.6g}{}", value / unit, name);
-  const auto back = parse("", text);
-  return back.ok() && *back == value ? text : fmt::format("{}{}", value, plain);
-}
-
-constexpr double kGiga = 1e9;
-constexpr double kMicro = 1e-6;
-
 // A rate without limit is left out of files: "none".
 std::string rate_text(double rate) {
-  return std::isfinite(rate) ? exact_text(rate, kGiga, "GB", "B", parse_rate) : "none";
-}
-
-std::string time_text(double seconds) {
-  return exact_text(seconds, kMicro, "us", "s", parse_time);
+  return std::isfinite(rate) ? exact_rate_text(rate) : "none";
 }
 
 nlohmann::ordered_json table_json(const LinearTable& table) {
@@ -171,8 +153,8 @@ nlohmann::ordered_json level_json(const Level& level) {
   if (std::isfinite(level.rate)) {
     json["rate"] = rate_text(level.rate);
   }
-  json["latency"] = time_text(level.latency_s);
-  json["start"] = time_text(level.start_s);
+  json["latency"] = exact_time_text(level.latency_s);
+  json["start"] = exact_time_text(level.start_s);
   json["nics"] = level.nics;
   json["oversubscription"] = level.oversubscription;
   if (!level.share_of_bytes.points().empty()) {
@@ -192,6 +174,8 @@ Result<LevelsFile> levels_of(const Json& json, std::string_view name) {
     if (key == "memory") {
       HORING_ASSIGN(file.memory_bytes,
                     quantity_of(fmt::format("{}: \"memory\"", name), value, parse_size, "80GB"));
+    } else if (key == "slowdown") {
+      HORING_ASSIGN(file.slowdown, share_of(fmt::format("{}: \"slowdown\"", name), value));
     } else if (key != "levels") {
       return invalid(
           fmt::format("{}: {} is not known; takes {}", name, value_text(Json(key)), kKeys));
@@ -237,7 +221,10 @@ std::string levels_text(const LevelsFile& file) {
     json["levels"].push_back(level_json(level));
   }
   if (file.memory_bytes) {
-    json["memory"] = exact_text(*file.memory_bytes, 1e9, "GB", "B", parse_size);
+    json["memory"] = exact_size_text(*file.memory_bytes);
+  }
+  if (file.slowdown) {
+    json["slowdown"] = *file.slowdown;
   }
   return json.dump(2) + "\n";
 }
@@ -258,8 +245,8 @@ std::vector<ComparedField> compared_fields(const Cluster& levels) {
   add("sizes", [](const Level& level) { return std::to_string(level.size); });
   add("rates", [](const Level& level) { return rate_text(level.rate); });
   add("nics", [&](const Level& level) { return number(level.nics); });
-  add("latencies", [](const Level& level) { return time_text(level.latency_s); });
-  add("starts", [](const Level& level) { return time_text(level.start_s); });
+  add("latencies", [](const Level& level) { return exact_time_text(level.latency_s); });
+  add("starts", [](const Level& level) { return exact_time_text(level.start_s); });
   add("oversubscriptions", [&](const Level& level) { return number(level.oversubscription); });
   add("shares of bytes",
       [](const Level& level) { return table_json(level.share_of_bytes).dump(); });

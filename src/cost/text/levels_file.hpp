@@ -24,6 +24,8 @@ namespace ho::cost {
 struct LevelsFile {
   Cluster levels;                      // that check() accepts
   std::optional<double> memory_bytes;  // of a rank
+  // Of collectives that computation hides, the share of their seconds that comes back.
+  std::optional<double> slowdown;
 };
 
 // `name` stands for the file in errors.

@@ -25,28 +25,43 @@ std::string line(const char* what, const std::string& text) {
   return fmt::format("{:<13}{}\n", what, text);
 }
 
+// Where it has another micro-batch than its strategy's row of `all`.
+std::string micro_batch_text(const StrategyFigures& figures,
+                             const Recommendation& all,
+                             const PlannerRequest& request) {
+  for (const StrategyFigures& row : all.figures) {
+    if (row.strategy == figures.strategy && row.micro_batches != figures.micro_batches) {
+      return fmt::format(", micro-batches of {}", request.sequences / figures.micro_batches);
+    }
+  }
+  return {};
+}
+
 // What fits: of all group sizes that were compared, else rows of the figures.
 std::string fitting_text(const Report& report) {
   const Recommendation& all = report.recommendation;
   const SizedPlans& sizes = report.sizes;
   std::string text;
-  const auto add = [&](const char* what, const StrategyFigures& figures, std::string_view groups) {
+  const auto add = [&](const char* what, const StrategyFigures& figures, std::string_view more) {
     text += line(what,
                  fmt::format("{}, {}, {}{}",
                              name_text(figures.strategy),
                              step_text(figures),
                              ho::bytes_text(figures.memory.total()),
-                             groups));
+                             more));
   };
   const auto add_either = [&](const char* what,
                               const std::optional<Candidate>& own,
                               const std::optional<SizedRow>& sized) {
     if (sized) {
+      const SizedPlan& plan = sizes.plans[sized->plan];
       add(what,
           sized->figures,
-          fmt::format(", groups of {}", sizes.plans[sized->plan].request.world.group_size));
+          fmt::format("{}, groups of {}",
+                      micro_batch_text(sized->figures, plan.recommendation, plan.request),
+                      plan.request.world.group_size));
     } else if (own) {
-      add(what, own->figures, "");
+      add(what, own->figures, micro_batch_text(own->figures, all, report.options.request));
     }
   };
   add_either("fastest:", all.fastest, sizes.fastest);

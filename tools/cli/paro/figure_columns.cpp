@@ -87,6 +87,7 @@ class Columns {
     add_bytes("states", [](const MemoryNeed& need) { return need.states.total(); });
     add_bytes("buffers",
               [](const MemoryNeed& need) { return need.gathered + need.gradient_buffers; });
+    add_bytes("activ", [](const MemoryNeed& need) { return need.activations; });
     if (report_.options.request.reserve_bytes > 0) {
       add_bytes("reserve", [](const MemoryNeed& need) { return need.reserve; });
     }

@@ -2,6 +2,9 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
+#include "base/escaped.hpp"
 #include "base/quantity.hpp"
 #include "planner/text/group_text.hpp"
 
@@ -46,11 +49,14 @@ std::string parallelism_text(const PlanOptions& options) {
                   sizes.pipeline,
                   ho::count_text(options.model.size.parameters),
                   ho::count_text(options.request.model.parameters));
+  const ho::cost::Cluster levels = levels_of(options.request.world, options.request.links);
   for (const DimensionTraffic& each : options.steps.traffic) {
-    text += fmt::format("; {} sends {} a micro-batch {} nodes",
+    text += fmt::format("; {} sends {} a {} {} {}s",
                         each.dimension,
                         ho::bytes_text(each.bytes),
-                        each.level == Level::kIntra ? "inside" : "between");
+                        options.request.sequences > 0 ? "sequence" : "micro-batch",
+                        each.level == 0 ? "inside" : "between",
+                        levels.at(each.level - std::min<size_t>(each.level, 1)).name);
   }
   return text + fmt::format("; bubble {:.3g} %\n", options.steps.bubble * 100);
 }
@@ -78,11 +84,12 @@ std::string tail_text(const Report& report) {
 std::string model_text(const PlanOptions& options) {
   const PlannerRequest& request = options.request;
   return fmt::format(
-      "model    {}: {} parameters, {} of them trained, {} layers{}; bytes {},{},{}{}\n",
-      options.model.text,
+      "model    {}: {} parameters, {} of them trained, {} layers{}{}; bytes {},{},{}{}\n",
+      ho::escaped(options.model.text),
       ho::count_text(request.model.parameters),
       ho::count_text(request.model.trainable),
       request.layers,
+      options.job && !options.job->sizes.alone() ? " of a rank" : "",
       sharing_text(request),
       request.bytes.parameter,
       request.bytes.gradient,
@@ -99,11 +106,15 @@ std::string head_text(const Report& report) {
   const PlannerRequest& request = options.request;
   const WorldShape& world = request.world;
   std::string text = model_text(options);
+  const char* const seen_by =
+      options.job && !options.job->sizes.alone() ? "for data parallelism " : "";
   if (!request.links.levels.empty()) {
-    text += "cluster  " + levels_text(request) + "\ngroups   " + groups_text(request);
+    text += fmt::format("cluster  {}{}", seen_by, levels_text(request)) + "\ngroups   " +
+            groups_text(request);
     return text + tail_text(report);
   }
-  text += fmt::format("cluster  {} of {}",
+  text += fmt::format("cluster  {}{} of {}",
+                      seen_by,
                       ho::counted(world.group_count, "node"),
                       ho::counted(world.group_size, "rank"));
   if (world.group_size > 1) {

@@ -63,6 +63,27 @@ void declare(CLI::App& app, PlanTexts& texts) {
       ->group("Cluster");
 }
 
+void declare_files(CLI::App& app, PlanArguments& arguments) {
+  app.add_option("--export-to",
+                 arguments.program_path,
+                 wrapped("the file that --export writes, beside the table; one that is there is "
+                         "replaced [standard output, without the table]"))
+      ->type_name("FILE")
+      ->group("From plan to run");
+  app.add_option(
+         "--write",
+         arguments.cluster_path,
+         wrapped("the file that --measure writes the cluster to, for --cluster; one that is "
+                 "there is replaced"))
+      ->type_name("FILE")
+      ->group("Cluster");
+  app.add_option("--csv",
+                 arguments.csv,
+                 wrapped("write every figure to this file too, or with --sweep a row for each "
+                         "value; - prints it instead"))
+      ->type_name("FILE");
+}
+
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* const option : app.get_options()) {
@@ -136,6 +157,9 @@ ho::Status check_output(const PlanTexts& texts, const PlanArguments& arguments) 
   if (!arguments.program_path.empty() && !texts.export_to) {
     return ho::invalid("--export-to takes --export beside it");
   }
+  if (!arguments.cluster_path.empty() && !texts.measure) {
+    return ho::invalid("--write takes --measure beside it: a cluster that is given needs no file");
+  }
   return {};
 }
 
@@ -172,19 +196,9 @@ ho::Parsed<PlanArguments> parse_plan_arguments(int argc, const char* const* argv
                wrapped("fit what --effects gpu stands for on those of them that are there for it; "
                        "takes --json"))
       ->group("Proof");
-  app.add_option("--export-to",
-                 parsed.options.program_path,
-                 wrapped("the file that --export writes, beside the table; one that is there is "
-                         "replaced [standard output, without the table]"))
-      ->type_name("FILE")
-      ->group("From plan to run");
+  declare_files(app, parsed.options);
   app.add_flag("--verbose", parsed.options.verbose, "print every figure of every strategy");
   app.add_flag("--json", parsed.options.json, "print JSON; memory in bytes, times in seconds");
-  app.add_option("--csv",
-                 parsed.options.csv,
-                 wrapped("write every figure to this file too, or with --sweep a row for each "
-                         "value; - prints it instead"))
-      ->type_name("FILE");
   app.footer(
       "\nUnits: k M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; 80Gbit and 10GB are the same "
       "rate.\nExit status: 0, also where nothing fits; 2 for wrong arguments; 1 for a job "

@@ -16,6 +16,7 @@ struct PlanArguments {
   bool fit = false;
   bool json = false;
   std::string program_path;  // of what plan.export_to asks for; empty: standard output
+  std::string cluster_path;  // that --measure writes what it found to; empty: to none
   bool verbose = false;
   std::string csv;  // a file; "-": standard output, and nothing else there
 };

@@ -86,8 +86,11 @@ int show_measured(PlanArguments arguments, const MeasuredJob& measured) {
   if (!facts.ok()) {
     return fail(facts.status());
   }
-  if (const ho::Status status = apply(merged(arguments.plan.facts, *facts), arguments.plan.request);
-      !status.ok()) {
+  const ClusterFacts all = merged(arguments.plan.facts, *facts);
+  if (!ho::write_file(kPlan, "--write", arguments.cluster_path, cluster_text(all))) {
+    return 1;
+  }
+  if (const ho::Status status = apply(all, arguments.plan.request); !status.ok()) {
     return fail(status);
   }
   if (const ho::Status status = complete(arguments.plan); !status.ok()) {
@@ -101,7 +104,8 @@ int show_measured(PlanArguments arguments, const MeasuredJob& measured) {
 int measure_and_show(const PlanArguments& arguments) {
   try {
     auto job = horing::Communicator::create();
-    const MeasuredJob measured = measure_job(job);
+    MeasuredJob measured = measure_job(job);
+    measured.slowdown = measure_slowdown(job);
     int32_t status = job.rank() == 0 ? show_measured(arguments, measured) : 0;
     job.broadcast(std::span<int32_t>(&status, 1), 0);
     return status;

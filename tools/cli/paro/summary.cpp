@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/escaped.hpp"
 #include "base/quantity.hpp"
 #include "cli/paro/advice.hpp"
 #include "cli/paro/figure_columns.hpp"
@@ -240,7 +241,7 @@ std::string sweep_text(const Sweep& sweep) {
   return fmt::format(
              "model    {}: {} parameters\nsweep    --{}: each value with what is recommended for "
              "it\n\n",
-             first.model.text,
+             ho::escaped(first.model.text),
              ho::count_text(first.model.size.parameters),
              sweep.option) +
          ho::aligned(columns) + impossible_text(sweep) + left_out_text(first) + least_text(sweep) +

@@ -195,7 +195,10 @@ TEST_CASE("two levels are what their short form is, and groups of any size tile 
           short_form.inter(Collective::kAllReduce, 1e9));
     CHECK(levels.world(Collective::kAllReduce, 1e9) ==
           short_form.world(Collective::kAllReduce, 1e9));
-    CHECK(levels.world_waits_inside() == short_form.world_waits_inside());
+    const auto in_levels = levels.world_links(ho::Collective::kAllGather, 1e9);
+    const auto in_short = short_form.world_links(ho::Collective::kAllGather, 1e9);
+    CHECK(in_levels.waits_inside == in_short.waits_inside);
+    CHECK(in_levels.beside == in_short.beside);
     // Two nodes a group: its links are a node's, too, and the 16 that own a part share two NICs.
     const CollectiveSeconds pairs({2, 16}, links);
     CHECK(pairs.world(Collective::kAllReduce, 1e9) == levels.world(Collective::kAllReduce, 1e9));
@@ -205,6 +208,21 @@ TEST_CASE("two levels are what their short form is, and groups of any size tile 
     const CollectiveSeconds halves({8, 4}, links);
     CHECK(halves.intra(Collective::kAllGather, 1e9) < levels.intra(Collective::kAllGather, 1e9));
   }
+}
+
+TEST_CASE("a collective over all ranks takes of the links that are not the slowest their part") {
+  // HO-Ring with 1 GB, 4 groups of 8: 7/8 go in and out of a rank, 3/4 leave a group by two NICs.
+  const auto of = [](double nic_gigabits) {
+    const Links links{2000 * kGigabit, nic_gigabits * kGigabit, 2, WorldAlgorithm::kHoRing};
+    return CollectiveSeconds(kWorld, links).world_links(Collective::kAllGather, 1e9);
+  };
+  CHECK_FALSE(of(80).waits_inside);
+  CHECK(of(80).beside == Approx(3.5 / 37.5));
+  CHECK(of(8000).waits_inside);
+  CHECK(of(8000).beside == Approx(0.375 / 3.5));
+  // Where both take as long neither is beside the other.
+  CHECK(of(80 * 37.5 / 3.5 * 1.001).beside == Approx(1).epsilon(0.01));
+  CHECK(of(80 * 37.5 / 3.5 * 0.999).beside == Approx(1).epsilon(0.01));
 }
 
 TEST_CASE("the paper's T and indicator follow their formulas") {

@@ -175,6 +175,20 @@ TEST_CASE("heads of keys that a file leaves out are those of transformers, and t
   }
 }
 
+TEST_CASE("what a file says that changes no shapes is told") {
+  const auto said = [](const std::string& more) {
+    const auto model = parse_config(kLlama + more + "}", "m/config.json");
+    INFO(model.status().message());
+    REQUIRE(model.ok());
+    return model->assumed.back();
+  };
+  CHECK(said(R"(,"architectures":["LlamaForCausalLM"])") == said(""));
+  CHECK(has(said(R"(,"architectures":["LlamaForSequenceClassification"])"),
+            "a head of all words, though m/config.json is a LlamaForSequenceClassification"));
+  CHECK(has(said(R"(,"quantization_config":{"bits":4})"),
+            "not of the \"quantization_config\" in m/config.json"));
+}
+
 TEST_CASE("what a file cannot have is one line with what would do") {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "m/config.json: is not JSON"},
@@ -189,6 +203,8 @@ TEST_CASE("what a file cannot have is one line with what would do") {
       {R"({"model_type":"gemma9","num_hidden_layers":26,"hidden_size":1152})",
        "understood: layers 26, hidden size 1152, vocabulary not known; missing: the shapes of its "
        "layers; give --model params=N,layers=26"},
+      {R"({"model_type":"llama4","text_config":{"hidden_size":8}})",
+       "give its \"text_config\" as a file of its own, or --model params=N"},
       {R"({"model_type":7})", "\"model_type\""},
       {R"({"model_type":"llama"})",
        "missing: hidden_size, num_attention_heads, num_hidden_layers, vocab_size, "

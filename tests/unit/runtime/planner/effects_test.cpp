@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cost/networks.hpp"
 #include "planner/nccl.hpp"
 #include "requests.hpp"
 
@@ -42,27 +43,41 @@ TEST_CASE("a launch is paid by every collective") {
   CHECK(after - before == Approx(3 * 32 * 10 * 1e-3));
 }
 
+TEST_CASE("one rank alone launches no collectives") {
+  PlannerRequest request = seven_billion();
+  request.memory_bytes = 0;
+  request.effects.launch_s = 1e-3;
+  const auto exposed = [&](const WorldShape& world, const char* name) {
+    request.world = world;
+    return row_of(recommendation_for(request), name).time.exposed_s;
+  };
+  for (const char* const name : {"NNN", "NNG", "GGG", "III"}) {
+    CHECK(exposed({1, 1}, name) < 1e-9);
+  }
+  // A node has nothing between groups, and groups of one rank nothing inside.
+  CHECK(exposed({1, 8}, "III") == Approx(exposed({1, 8}, "GGG")));
+  CHECK(exposed({8, 1}, "NII") == Approx(exposed({8, 1}, "NNN")));
+}
+
 TEST_CASE(
     "NCCL's protocols: few bytes go by the one of short steps, many by the one of all of the "
     "rate") {
   const GpuCluster gpus{64, 8, 450e9, "nvlink", 8, 50e9, "infiniband"};
-  const auto protocols = nccl_protocols(gpus);
-  REQUIRE(protocols.ok());
-  REQUIRE(protocols->size() == 2);
+  const auto protocols = nccl_links(gpus)->protocols;
+  REQUIRE(protocols.size() == 2);
   const WorldShape world{64, 8};
   const auto seconds = [&](std::vector<ho::cost::Cluster> clusters, double bytes) {
     Links links{450e9, 50e9, 8, WorldAlgorithm::kMultiRing};
     links.protocols = std::move(clusters);
     return CollectiveSeconds(world, links).world(ho::Collective::kAllGather, bytes);
   };
-  const auto& simple = (*protocols)[0];
-  const auto& ll128 = (*protocols)[1];
+  const auto& simple = protocols[0];
+  const auto& ll128 = protocols[1];
   for (const double bytes : {1e6, 1e8, 1e10, 1e12}) {
-    CHECK(seconds(*protocols, bytes) ==
-          std::min(seconds({simple}, bytes), seconds({ll128}, bytes)));
+    CHECK(seconds(protocols, bytes) == std::min(seconds({simple}, bytes), seconds({ll128}, bytes)));
   }
-  CHECK(seconds(*protocols, 1e6) == seconds({ll128}, 1e6));
-  CHECK(seconds(*protocols, 1e12) == seconds({simple}, 1e12));
+  CHECK(seconds(protocols, 1e6) == seconds({ll128}, 1e6));
+  CHECK(seconds(protocols, 1e12) == seconds({simple}, 1e12));
   // 64 steps between nodes of 14 us, 447 inside of 3.4 us, 8.4 us to start; 400 GB/s of a node's
   // NICs, of which 0.96.
   CHECK(seconds({simple}, 1e12) ==
@@ -75,7 +90,7 @@ TEST_CASE("NCCL's all-reduces go by rings or by trees, whichever is faster") {
   // 128 x 0.9, twice the bytes.
   const GpuCluster gpus{512, 8, 450e9, "nvlink", 8, 50e9, "infiniband"};
   Links links{450e9, 50e9, 8, WorldAlgorithm::kMultiRing};
-  links.protocols = nccl_protocols(gpus).value();
+  links.protocols = nccl_links(gpus)->protocols;
   const double bytes = 64.0 * 1024 * 1024;
   const WorldShape world{512, 8};
   const auto all_reduce = [&](double of) {
@@ -85,7 +100,7 @@ TEST_CASE("NCCL's all-reduces go by rings or by trees, whichever is faster") {
   const double many_bytes_by_rings = all_reduce(1e12);
   const double gathered = CollectiveSeconds(world, links).world(ho::Collective::kAllGather, bytes);
   CHECK(rings > 17e-3);
-  links.trees = nccl_trees(gpus).value();
+  links.trees = nccl_links(gpus)->trees;
   CHECK(all_reduce(bytes) == Approx(14e-6 + 18 * 8.5e-6 + 14 * 1.25e-6 +
                                     2 * bytes / (0.82 * 450e9 * 0.92 * 120 / 128 * 0.9)));
   CHECK(all_reduce(1e12) == many_bytes_by_rings);
@@ -93,14 +108,14 @@ TEST_CASE("NCCL's all-reduces go by rings or by trees, whichever is faster") {
   // One rank of each node, 8 of them at once: HSDP's sums.
   const double sums = CollectiveSeconds(world, links).inter(ho::Collective::kAllReduce, bytes);
   CHECK(sums == Approx(14e-6 + 18 * 8.5e-6 + 2 * bytes / (0.96 * 50e9 * 0.92 * 120 / 128 * 0.9)));
-  CHECK(nccl_trees({1, 8, 450e9, "nvlink", 8, 50e9, "infiniband"}).value().empty());
+  CHECK(nccl_links({1, 8, 450e9, "nvlink", 8, 50e9, "infiniband"})->trees.empty());
 }
 
 TEST_CASE("NCCL uses all NICs of a GPU that has several") {
   const WorldShape world{4, 8};
   const auto seconds = [&](double nics, double nic_bytes_per_s) {
     Links links{450e9, nic_bytes_per_s, nics, WorldAlgorithm::kMultiRing};
-    links.protocols = nccl_protocols({4, 8, 450e9, "nvlink", nics, nic_bytes_per_s, "efa"}).value();
+    links.protocols = nccl_links({4, 8, 450e9, "nvlink", nics, nic_bytes_per_s, "efa"})->protocols;
     const CollectiveSeconds made(world, links);
     return std::pair(made.world(ho::Collective::kAllGather, 1e10),
                      made.inter(ho::Collective::kAllGather, 1e10));
@@ -110,9 +125,33 @@ TEST_CASE("NCCL uses all NICs of a GPU that has several") {
   CHECK(seconds(4, 50e9).first > 1.9 * seconds(8, 50e9).first);
 }
 
+TEST_CASE("levels have NCCL's protocols where nobody has measured them") {
+  const NcclLinks in_short = *nccl_links({4, 8, 450e9, "nvlink", 32, 12.5e9, "efa"});
+  ho::cost::Cluster levels{level("node", 8, 450e9, 1), level("cluster", 4, 12.5e9, 32)};
+  levels[0] = with_defaults(levels[0], *ho::cost::find_network("nvlink"));
+  levels[1] = with_defaults(levels[1], *ho::cost::find_network("efa"));
+  const NcclLinks named = nccl_links(levels);
+  const auto equal = [](const std::vector<ho::cost::Cluster>& a,
+                        const std::vector<ho::cost::Cluster>& b) {
+    const ho::cost::Members all{8, 4, 1, 1, 1, 1, 1, 1};
+    REQUIRE(a.size() == b.size());
+    for (size_t at = 0; at < a.size(); ++at) {
+      for (const auto algorithm : {ho::cost::Algorithm::kMultiRing, ho::cost::Algorithm::kTree}) {
+        const ho::cost::Call call{ho::Collective::kAllReduce, algorithm, 1e8};
+        CHECK(seconds_of(a[at], all, call) == seconds_of(b[at], all, call));
+      }
+    }
+  };
+  equal(named.protocols, in_short.protocols);
+  equal(named.trees, in_short.trees);
+  levels[1].latency_s *= 1.5;  // measured
+  CHECK(nccl_links(levels).protocols.empty());
+  equal(nccl_links(levels).trees, {levels});
+}
+
 TEST_CASE("a network that is not known is named") {
   const GpuCluster gpus{2, 8, 450e9, "nvlink", 8, 50e9, "pigeons"};
-  CHECK(nccl_protocols(gpus).status().message() == "network pigeons: is not known");
+  CHECK(nccl_links(gpus).status().message() == "network pigeons: is not known");
 }
 
 }  // namespace paro

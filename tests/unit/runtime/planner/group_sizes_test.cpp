@@ -14,15 +14,6 @@
 namespace paro {
 namespace {
 
-ho::cost::Level level(const char* name, uint32_t size, double rate, double nics) {
-  ho::cost::Level made;
-  made.name = name;
-  made.size = size;
-  made.rate = rate;
-  made.nics = nics;
-  return made;
-}
-
 // 8 ranks a node, 32 nodes a pod, 64 pods at a quarter of their NICs' rate.
 PlannerRequest pods() {
   PlannerRequest request = sixty_five_billion();

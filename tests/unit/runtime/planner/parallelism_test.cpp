@@ -6,12 +6,23 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "cost/links.hpp"
 #include "model/known_models.hpp"
+#include "requests.hpp"
 
 namespace paro {
 namespace {
 
 constexpr WorldShape kSixteenNodes{16, 8};
+
+ho::cost::Cluster levels_of_nodes(const WorldShape& nodes = kSixteenNodes) {
+  return levels_of(nodes, {});
+}
+
+// 8 ranks a node, 4 nodes a pod, 4 pods.
+ho::cost::Cluster pods() {
+  return {level("node", 8, 450e9, 1), level("pod", 4, 50e9, 8), level("site", 4, 50e9, 32)};
+}
 
 std::string problem(const Parallelism& sizes,
                     const char* model,
@@ -118,28 +129,28 @@ TEST_CASE("bytes of each dimension and where they go, by hand") {
   const Parallelism sizes{.tensor = 2, .pipeline = 4, .context = 2, .expert = 4, .parts = 2};
   ActivationShape shape;
   shape.sequence = 4096;
-  const auto traffic = traffic_of(sizes, mixtral, kSixteenNodes, shape);
+  const auto traffic = traffic_of(sizes, mixtral, levels_of_nodes(), shape);
   REQUIRE(traffic.size() == 4);
   const double tokens = 2048;  // of a rank
   const double layers = 8;     // of a stage
   CHECK(traffic[0].dimension == "tp");
   CHECK(traffic[0].bytes == 2 * 8 * tokens * 4096 / 2 * layers);
-  CHECK(traffic[0].level == Level::kIntra);
+  CHECK(traffic[0].level == 0);
   CHECK(traffic[1].dimension == "cp");
   CHECK(traffic[1].bytes == 2 * 3 * tokens * 2048 / 2 * layers);
-  CHECK(traffic[1].level == Level::kIntra);
+  CHECK(traffic[1].level == 0);
   CHECK(traffic[2].dimension == "ep");
   CHECK(traffic[2].bytes == 2 * 4 * tokens * 4096 / 2 * 2 * 3 / 4 * layers);
-  CHECK(traffic[2].level == Level::kInter);  // 2 x 2 x 4 ranks are more than a node's
+  CHECK(traffic[2].level == 1);  // 2 x 2 x 4 ranks are more than a node's
   CHECK(traffic[3].dimension == "pp");
   CHECK(traffic[3].bytes == 2 * 2 * tokens * 4096 / 2 * 2);
-  CHECK(traffic[3].level == Level::kInter);
+  CHECK(traffic[3].level == 1);
   shape.recompute = Recompute::kFull;
-  const auto again = traffic_of(sizes, mixtral, kSixteenNodes, shape);
+  const auto again = traffic_of(sizes, mixtral, levels_of_nodes(), shape);
   CHECK(again[0].bytes == 1.5 * traffic[0].bytes);
-  CHECK(traffic_of({}, mixtral, kSixteenNodes, shape).empty());
+  CHECK(traffic_of({}, mixtral, levels_of_nodes(), shape).empty());
   shape.value_bytes = 4;
-  CHECK(traffic_of(sizes, mixtral, kSixteenNodes, shape)[0].bytes == 2 * again[0].bytes);
+  CHECK(traffic_of(sizes, mixtral, levels_of_nodes(), shape)[0].bytes == 2 * again[0].bytes);
 }
 
 TEST_CASE("collectives of each dimension, and where their ranks are") {
@@ -148,7 +159,7 @@ TEST_CASE("collectives of each dimension, and where their ranks are") {
   ActivationShape shape;
   shape.sequence = 4096;
   shape.recompute = Recompute::kFull;
-  const auto traffic = traffic_of(sizes, mixtral, kSixteenNodes, shape);
+  const auto traffic = traffic_of(sizes, mixtral, levels_of_nodes(), shape);
   REQUIRE(traffic.size() == 4);
   const double layers = 8;  // of a stage
   CHECK(traffic[0].calls == 12 * layers);
@@ -156,7 +167,7 @@ TEST_CASE("collectives of each dimension, and where their ranks are") {
   CHECK(traffic[2].calls == 6 * layers);
   CHECK(traffic[3].calls == 4);
   const auto where = [](const DimensionTraffic& each, const WorldShape& nodes = kSixteenNodes) {
-    const ho::cost::Members members = members_of(each, nodes);
+    const ho::cost::Members members = members_of(each, levels_of_nodes(nodes));
     return std::pair(members[0], members[1]);
   };
   CHECK(where(traffic[0]) == std::pair(2U, 1U));
@@ -167,13 +178,79 @@ TEST_CASE("collectives of each dimension, and where their ranks are") {
   CHECK(where({.ranks = 2, .stride = 4}, {1, 8}) == std::pair(2U, 1U));
 }
 
+TEST_CASE("each dimension lies in the levels that its ranks are apart") {
+  const Transformer mixtral = *known_model("mixtral-8x7b");
+  ActivationShape shape;
+  shape.sequence = 4096;
+  const Parallelism sizes{.tensor = 2, .pipeline = 2, .context = 8, .expert = 4};
+  const auto traffic = traffic_of(sizes, mixtral, pods(), shape);
+  REQUIRE(traffic.size() == 4);
+  const auto where = [](const DimensionTraffic& each) {
+    const ho::cost::Members members = members_of(each, pods());
+    return std::vector(members.begin(), members.begin() + 3);
+  };
+  CHECK(where(traffic[0]) == std::vector{2U, 1U, 1U});
+  CHECK(where(traffic[1]) == std::vector{4U, 2U, 1U});  // every second rank of two nodes
+  CHECK(where(traffic[2]) == std::vector{1U, 2U, 2U});  // one of two nodes each, in two pods
+  CHECK(where(traffic[3]) == std::vector{1U, 1U, 2U});
+  const std::vector<size_t> outermost{0, 1, 2, 2};
+  for (size_t at = 0; at < traffic.size(); ++at) {
+    CHECK(traffic[at].level == outermost[at]);
+    CHECK(traffic[at].at_once == 1);
+  }
+  // Of two stages in a pod only one sends to the next pod.
+  const auto stages = traffic_of({.pipeline = 8}, mixtral, pods(), shape);
+  CHECK(where(stages[0]) == std::vector{1U, 1U, 2U});
+  CHECK(stages[0].at_once == 0.5);
+}
+
+TEST_CASE("data parallelism has what other dimensions leave of every level") {
+  const auto left = [](const Parallelism& sizes) {
+    const auto data = data_parallel_levels(sizes, pods());
+    INFO(data.status().message());
+    REQUIRE(data.ok());
+    std::vector<double> sizes_and_nics;
+    for (const ho::cost::Level& level : *data) {
+      sizes_and_nics.push_back(level.size);
+      sizes_and_nics.push_back(level.nics);
+    }
+    return sizes_and_nics;
+  };
+  CHECK(left({}) == std::vector<double>{8, 1, 4, 8, 4, 32});
+  CHECK(left({.tensor = 2, .context = 16}) == std::vector<double>{4, 1, 4, 4, 4, 16});
+  CHECK(left({.tensor = 8, .pipeline = 4}) == std::vector<double>{1, 1, 4, 1, 1, 4});
+  CHECK(left({.tensor = 2, .pipeline = 32}) == std::vector<double>{2, 1, 1, 4, 1, 16});
+  ho::cost::Cluster three = pods();
+  three[1].size = 3;
+  CHECK(data_parallel_levels({.pipeline = 6}, three).status().message() ==
+        "--pp 6: stages must tile the levels: groups of 16 ranks: level 1 (pod): size 3 is neither "
+        "a multiple nor a divisor of 2");
+  CHECK(data_parallel_levels({.tensor = 8, .context = 2}, three)
+            .status()
+            .message()
+            .find("--tp 8 --cp 2: ranks side by side must tile the levels: groups of 16 ranks:") ==
+        0);
+}
+
+TEST_CASE("routed experts count by the level where their sets send most") {
+  // Of 16 sets eight are in a node, so that each has 8 of 16 nodes; a pod has all of them.
+  const RankModel routed{.dense = 0, .routed = 1};
+  CHECK(between_factor(routed, levels_of_nodes(), {.expert = 16}) ==
+        between_factor(routed, kSixteenNodes, 16));
+  CHECK(between_factor(routed, pods(), {.expert = 16}) == Approx(16));
+}
+
 TEST_CASE("sizes that cannot be are named") {
   CHECK(problem({}, "llama-3-8b").empty());
   CHECK(problem({.tensor = 8, .pipeline = 4, .context = 2}, "llama-3-8b").empty());
   CHECK(problem({.tensor = 4, .pipeline = 4, .expert = 8}, "mixtral-8x7b").empty());
   CHECK(problem({.tensor = 16}, "llama-3-8b").find("--tp 16: is more than the 8 ranks of a node") ==
         0);
-  CHECK(problem({.tensor = 3}, "llama-3-8b").find("--tp 3 --cp 1: 3 ranks side by side") == 0);
+  CHECK(problem({.tensor = 3}, "llama-3-8b") ==
+        "--tp 3 --cp 1: 3 ranks side by side and nodes of 8 do not divide one another, as 2 or 4 "
+        "would");
+  CHECK(problem({.tensor = 4, .context = 3}, "llama-3-8b").find("as a multiple of 8 would") !=
+        std::string::npos);
   const auto of_tokens =
       check({.context = 2}, *known_model("llama-3-8b"), kSixteenNodes, 4294967291);
   CHECK(of_tokens.message() ==  // a prime, at once
@@ -181,8 +258,14 @@ TEST_CASE("sizes that cannot be are named") {
   CHECK(problem({.tensor = 8}, "gpt2") == "--tp 8: does not divide the 12 heads, as 6 or 12 would");
   CHECK(problem({.pipeline = 3}, "llama-3-8b") ==
         "--tp x --pp x --cp of 3: does not divide the 128 ranks, as 2 or 4 would");
+  CHECK(
+      problem({.pipeline = 2}, "llama-3-8b", {3, 8}) ==
+      "--pp 2: stages of 12 ranks and nodes of 8 do not divide one another; takes 1 or 3 stages on "
+      "3 nodes, or nodes that the stages divide");
+  CHECK(problem({.pipeline = 8}, "llama-3-8b", {10, 8}).find("--pp 8: stages of 10 ranks") == 0);
+  CHECK(problem({.pipeline = 8}, "llama-3-8b", {2, 8}).empty());  // several stages of a node
   CHECK(problem({.pipeline = 64}, "llama-3-8b") ==
-        "--pp x its interleaved parts of 64: are more than the 32 layers");
+        "--pp x its interleaved parts of 64: are more than the 32 layers; takes at most 32");
   CHECK(problem({.parts = 2}, "llama-3-8b") == "--interleave takes --pp beside it");
   CHECK(problem({.expert = 8}, "llama-3-8b").find("--ep 8: the model has no routed experts") == 0);
   CHECK(problem({.expert = 16}, "mixtral-8x7b") ==

@@ -11,6 +11,15 @@ namespace paro {
 
 constexpr double kGigabit = 1e9 / 8;
 
+inline ho::cost::Level level(const char* name, uint32_t size, double rate, double nics) {
+  ho::cost::Level made;
+  made.name = name;
+  made.size = size;
+  made.rate = rate;
+  made.nics = nics;
+  return made;
+}
+
 // 4 groups of 8 ranks, 80 GB each; 2000 Gb/s inside a group and 80 Gb/s of a NIC per rank; flat
 // rings; 10 micro-batches.
 inline PlannerRequest request_for(double parameters, double trainable, uint32_t layers) {

@@ -56,6 +56,20 @@ TEST_CASE("a rank sends its share of what the step plan's collectives move") {
   }
 }
 
+TEST_CASE("a rank sends as much over racks as over nodes alone") {
+  PlannerRequest request = small_request();
+  request.world = {4, 8};
+  request.links.levels = {level("node", 8, 450e9, 1), level("cluster", 4, 50e9, 8)};
+  PlannerRequest racks = request;
+  racks.links.levels = {
+      level("node", 8, 450e9, 1), level("rack", 2, 50e9, 8), level("cluster", 2, 50e9, 16)};
+  for (const Strategy& strategy : all_strategies()) {
+    INFO(letters(strategy));
+    CHECK(sent_bytes(strategy, racks).inter == Approx(sent_bytes(strategy, request).inter));
+    CHECK(sent_bytes(strategy, racks).intra == Approx(sent_bytes(strategy, request).intra));
+  }
+}
+
 TEST_CASE("units say what their messages carry") {
   PlannerRequest request = small_request();
   const Strategy iig = parse_strategy("IIG").value();

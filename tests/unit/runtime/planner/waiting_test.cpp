@@ -6,6 +6,7 @@
 #include "catch.hpp"
 #include "planner/batch.hpp"
 #include "planner/nccl.hpp"
+#include "requests.hpp"
 
 namespace paro {
 namespace {
@@ -19,7 +20,7 @@ constexpr double kLl128 = 0.92;           // of both with LL128
 
 Links of_nccl() {
   Links links{450e9, 50e9, 8, WorldAlgorithm::kMultiRing};
-  links.protocols = nccl_protocols({4, 8, 450e9, "nvlink", 8, 50e9, "infiniband"}).value();
+  links.protocols = nccl_links({4, 8, 450e9, "nvlink", 8, 50e9, "infiniband"})->protocols;
   return links;
 }
 
@@ -55,6 +56,34 @@ TEST_CASE("context parallelism passes keys and values around a circle of two nod
             (8.4 + 13 * 3.4 + 2 * 14) * kUs, (14 + 13 * 1.9 + 2 * 4) * kUs, 30 * kMB / kNic)));
 }
 
+TEST_CASE("a circle over several levels waits for the slowest of its links") {
+  // 4 ranks of tensor parallelism, so that of each node's 8 ranks and each pod's 4 nodes two and
+  // all are in the circle. Four circles leave a pod at once, whose 32 NICs get a sixteenth.
+  Links links;
+  links.levels = {level("node", 8, 450e9, 1), level("pod", 4, 50e9, 8), level("site", 2, 50e9, 32)};
+  links.levels[0].latency_s = 3 * kUs;
+  links.levels[1].latency_s = 14 * kUs;
+  links.levels[2].latency_s = 20 * kUs;
+  links.levels[2].start_s = 9 * kUs;
+  links.levels[2].oversubscription = 16;
+  const DimensionTraffic traffic{.dimension = "cp",
+                                 .bytes = 30 * kMB,
+                                 .pattern = Pattern::kCircle,
+                                 .calls = 1,
+                                 .ranks = 16,
+                                 .stride = 4};
+  const auto circle_s = [&] { return dimension_s(traffic, {8, 8}, links, 1, 0); };
+  // 16 links, 8 of them between nodes and 2 of these between pods; a block passes all but one.
+  const double latencies_s = (9 + 7 * 3 + 6 * 14 + 2 * 20) * kUs;
+  CHECK(circle_s() == Approx(latencies_s + 30 * kMB / 25e9));
+  links.levels[2].oversubscription = 1;  // a NIC for each circle, in a pod and out of it
+  CHECK(circle_s() == Approx(latencies_s + 30 * kMB / 50e9));
+  links.levels[1].nics = 1;  // of which two circles of a node have half each
+  CHECK(circle_s() == Approx(latencies_s + 30 * kMB / 12.5e9));
+  links.levels[0].rate = 10e9;
+  CHECK(circle_s() == Approx(latencies_s + 30 * kMB / 10e9));
+}
+
 TEST_CASE("experts' tokens go straight to their ranks, those of other nodes by all NICs") {
   // 16 ranks in two nodes: of a rank's 16 blocks of 1 MB eight go to the other node, and the eight
   // ranks' by eight NICs.
@@ -74,6 +103,10 @@ TEST_CASE("a stage waits for what the one before sends") {
   const DimensionTraffic traffic{
       .dimension = "pp", .bytes = 32 * kMB, .calls = 2, .ranks = 2, .stride = 16};
   CHECK(seconds(traffic) == Approx(2 * faster((8.4 + 14) * kUs, (14 + 4) * kUs, 16 * kMB / kNic)));
+  // A quarter of a node's ranks, by all of its NICs.
+  DimensionTraffic few = traffic;
+  few.at_once = 0.25;
+  CHECK(seconds(few) == Approx(2 * faster((8.4 + 14) * kUs, (14 + 4) * kUs, 4 * kMB / kNic)));
 }
 
 TEST_CASE("by rates alone a call takes its own time and its bytes") {

@@ -27,6 +27,7 @@ struct Costs {
   double compute;
   double inter;
   double intra;
+  double beside = 0;  // of those between groups, what they take of the links inside
 };
 
 ActionCost cost_of(const Action& action, const Costs& costs) {
@@ -36,8 +37,9 @@ ActionCost cost_of(const Action& action, const Costs& costs) {
   if (!is_collective(action.act)) {
     return {costs.compute, ActionCost::Link::kNone};
   }
-  return action.domain == Domain::kIntra ? ActionCost{costs.intra, ActionCost::Link::kIntra}
-                                         : ActionCost{costs.inter, ActionCost::Link::kInter};
+  return action.domain == Domain::kIntra
+             ? ActionCost{costs.intra, ActionCost::Link::kIntra}
+             : ActionCost{costs.inter, ActionCost::Link::kInter, costs.beside};
 }
 
 CriticalPath path_of(const StepPlan& plan, const Costs& costs, uint32_t further = 0) {
@@ -49,6 +51,25 @@ CriticalPath path_of(const StepPlan& plan, const Costs& costs, uint32_t further 
 }
 
 }  // namespace
+
+TEST_CASE("what takes a part of other links slows what is there, as much as that part") {
+  const StepPlan plan = plan_of("IGG", 4, 2);
+  const double apart = path_of(plan, {0.1, 3, 2}).step_s;
+  std::vector<ActionCost> one_link;
+  for (const Action& action : plan.actions) {
+    one_link.push_back(cost_of(action, {0.1, 3, 2}));
+    one_link.back().link =
+        is_collective(action.act) ? ActionCost::Link::kInter : ActionCost::Link::kNone;
+  }
+  double before = apart;
+  for (const double beside : {0.25, 0.5, 0.75}) {
+    const double step_s = path_of(plan, {0.1, 3, 2, beside}).step_s;
+    CHECK(step_s > before);
+    before = step_s;
+  }
+  CHECK(before < critical_path(plan, one_link).step_s);
+  CHECK(path_of(plan, {0.1, 3, 2, 1}).step_s == Approx(critical_path(plan, one_link).step_s));
+}
 
 TEST_CASE("communication is exposed where it has nothing to hide behind") {
   // One unit: all-reduce after the backward pass, before the update.

@@ -88,10 +88,12 @@ TEST_CASE("levels are written as they are read") {
   LevelsFile file = *parse_levels(kPods, "c.json");
   file.levels[0].rate = 450e9 / 7;  // of no round figure
   file.levels[1].latency_s = 1e-5 / 3;
+  file.slowdown = 0.3;
   const auto back = parse_levels(levels_text(file), "again");
   INFO(levels_text(file) << back.status().message());
   REQUIRE(back.ok());
   CHECK(back->memory_bytes == file.memory_bytes);
+  CHECK(back->slowdown == file.slowdown);
   REQUIRE(back->levels.size() == file.levels.size());
   for (size_t at = 0; at < file.levels.size(); ++at) {
     const Level& a = file.levels[at];
@@ -118,6 +120,7 @@ TEST_CASE("files of levels that cannot be are told with file, level, field and v
       {"{", "c.json: is not JSON at byte"},
       {"[]", "c.json: takes one JSON object with levels, memory"},
       {"{}", "c.json: \"levels\" null: takes one object or more in [..], the innermost first"},
+      {R"({"slowdown": 2})", "c.json: \"slowdown\" 2: takes a number from 0 to 1"},
       {R"({"levels": []})", "c.json: \"levels\" []: takes one object or more"},
       {R"({"levels": [{"name": "", "size": 2}]})",
        "c.json: level 0: \"name\" \"\": takes a text that is not empty"},

@@ -1,4 +1,4 @@
-// The closed forms against the plans' own counts, on every world of equal groups up to 8x8.
+// The closed forms against the plans' own counts, on worlds of equal groups up to 8x8.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -106,9 +106,20 @@ Counts counts_of(const GroupMap& map, const PlanRequest& request) {
   return counts;
 }
 
+// Of every number of groups and of ranks, but few of the worlds of more than 32 ranks, which take
+// half of the time: the largest, and those of 5 and 7, which are odd and no powers of two.
+bool counts_in_sweep(uint32_t groups, uint32_t ranks) {
+  constexpr uint32_t kManyRanks = 32;
+  const std::pair most(std::min(groups, ranks), std::max(groups, ranks));
+  return groups * ranks <= kManyRanks || most == std::pair(8U, 8U) || most == std::pair(5U, 7U);
+}
+
 TEST_CASE("closed forms are what the plans count") {
   for (uint32_t groups = 1; groups <= kMaxUnits; ++groups) {
     for (uint32_t ranks = 1; ranks <= kMaxUnits; ++ranks) {
+      if (!counts_in_sweep(groups, ranks)) {
+        continue;
+      }
       const GroupMap map = GroupMap::from_sizes(std::vector<uint32_t>(groups, ranks)).value();
       const Cluster cluster = cluster_of(groups, ranks);
       for (const Collective collective : kCollectives) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <horing/communicator.hpp>
+#include <optional>
 
 #include "cli/paro/job/measured_cluster.hpp"
 
@@ -9,5 +10,8 @@ namespace paro::tool {
 
 // Collective; the same on all ranks. Throws horing::Error.
 [[nodiscard]] MeasuredJob measure_job(horing::Communicator& job);
+
+// The same of a computation beside collectives over all ranks: slowdown_of(). Nothing of one rank.
+[[nodiscard]] std::optional<double> measure_slowdown(horing::Communicator& job);
 
 }  // namespace paro::tool

@@ -49,6 +49,12 @@ RateSpan span_of(std::vector<double> rates) {
   return {rates.front(), ho::percentile(rates, 0.5), rates.back()};
 }
 
+double slowdown_of(const OverlapSeconds& seconds) {
+  const double hides = std::min(seconds.computation, seconds.collectives);
+  const double back = seconds.both - std::max(seconds.computation, seconds.collectives);
+  return hides > 0 ? std::clamp(back / hides, 0.0, 1.0) : 0;
+}
+
 ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::string>& notes) {
   const auto& sizes = job.group_sizes;
   for (const uint32_t size : sizes) {
@@ -87,6 +93,12 @@ ho::Result<ClusterFacts> facts_of(const MeasuredJob& job, std::vector<std::strin
                     ho::seconds_text(job.intra_call_s),
                     ho::seconds_text(job.inter_call_s),
                     ho::seconds_text(job.world_call_s)));
+  }
+  facts.slowdown = job.slowdown;
+  if (job.slowdown) {
+    notes.push_back(
+        fmt::format("measured a computation beside collectives: of what it hides {:.2f} comes back",
+                    *job.slowdown));
   }
   if (*facts.nodes == 1 && *facts.ranks_per_node == 1) {
     notes.emplace_back(

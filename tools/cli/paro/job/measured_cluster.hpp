@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,18 @@ struct MeasuredJob {
   double intra_call_s = 0;
   double inter_call_s = 0;
   double world_call_s = 0;
+  std::optional<double> slowdown = {};  // of measure_slowdown()
 };
+
+// Of a computation and of collectives, alone and at once, each rank's longest.
+struct OverlapSeconds {
+  double computation = 0;
+  double collectives = 0;
+  double both = 0;
+};
+// Of what could hide, the shorter of the two, the share that comes back: from 0, as long as the
+// longer one, to 1, as long as one after the other.
+[[nodiscard]] double slowdown_of(const OverlapSeconds& seconds);
 
 // One rate for each kind of link. Between nodes the slowest: a ring over nodes is as fast as its
 // slowest link, and that one is slow for good. Inside nodes the median: there links are equal but

@@ -68,13 +68,13 @@ RowSteps::RowSteps(const PublishedTable& table, const PublishedRow& row)
       tokens_(table.sequence * row.micro_batch * row.accumulation),
       published_s_(tokens_ / row.tokens_per_s) {
   const GpuCluster cluster = cluster_of(table, row);
-  auto protocols = nccl_protocols(cluster);
-  if (protocols.ok()) {
-    request_.links.protocols = std::move(protocols).value();
-    request_.links.trees = nccl_trees(cluster).value();
+  auto nccl = nccl_links(cluster);
+  if (nccl.ok()) {
+    request_.links.protocols = std::move(nccl->protocols);
+    request_.links.trees = std::move(nccl->trees);
     cluster_status_ = check(request_);
   } else {
-    cluster_status_ = protocols.status();
+    cluster_status_ = nccl.status();
   }
 }
 

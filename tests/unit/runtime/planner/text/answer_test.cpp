@@ -76,6 +76,17 @@ TEST_CASE("every option is a key of a request") {
   }
 }
 
+TEST_CASE("a whole number may be written as a fraction") {
+  auto json = nlohmann::json::parse(kRequest);
+  const auto usual = nlohmann::json::parse(*answer_to(json.dump()));
+  json["nodes"] = 4.0;
+  const auto answer = answer_to(json.dump());
+  REQUIRE(answer.ok());
+  CHECK(nlohmann::json::parse(*answer) == usual);
+  json["nodes"] = 4.5;
+  CHECK(has(answer_to(json.dump()).status(), "nodes '4.5': takes a whole number"));
+}
+
 TEST_CASE("a flag is true or false") {
   auto json = nlohmann::json::parse(kRequest);
   json["no_overlap"] = true;

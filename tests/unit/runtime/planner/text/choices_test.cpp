@@ -1,10 +1,13 @@
 // What is recommended of a job by names, and with which micro-batch.
-#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "../requests.hpp"
 #include "catch.hpp"
 #include "plan_requests.hpp"
 #include "planner/planner.hpp"
+#include "planner/text/answer.hpp"
 
 namespace paro {
 namespace {
@@ -20,6 +23,13 @@ PlanTexts node_of_a100() {
   texts.nodes = "1";
   texts.global_batch = "64";
   texts.sequence = "4096";
+  return texts;
+}
+
+PlanTexts two_nodes_of_a100() {
+  PlanTexts texts = node_of_a100();
+  texts.nodes = "2";
+  texts.network = "8x100Gbit";
   return texts;
 }
 
@@ -52,26 +62,15 @@ TEST_CASE("each strategy has the micro-batch that its memory is for") {
 
 TEST_CASE("what is as fast and smaller is recommended, not what hides more") {
   // The least that is hidden, NNG, fills 93 % of the memory.
-  PlanTexts texts;
-  texts.model = "llama-3-8b";
-  texts.gpu = "a100-80";
-  texts.nodes = "2";
-  texts.network = "8x100Gbit";
-  texts.sequence = "4096";
+  PlanTexts texts = two_nodes_of_a100();
+  texts.global_batch.reset();
   texts.micro_batch = "8";
   texts.accumulation = "8";
   texts.recompute = "full";
   texts.activations = "14GB";
   const auto all = recommend(understood(texts).request);
   REQUIRE(all.ok());
-  const auto row = [&](const char* name) -> const StrategyFigures& {
-    const auto found =
-        std::find_if(all->figures.begin(), all->figures.end(), [&](const StrategyFigures& each) {
-          return letters(each.strategy) == name;
-        });
-    REQUIRE(found != all->figures.end());
-    return *found;
-  };
+  const auto row = [&](const char* name) { return row_of(*all, name); };
   CHECK(row("NNG").memory.total() / 80e9 == Approx(0.93).margin(0.005));
   CHECK(row("NNG").memory.total() - row("IIG").memory.total() == Approx(39.6e9).epsilon(0.01));
   CHECK(as_fast(row("NNG").time.step_s, row("IIG").time.step_s));
@@ -97,12 +96,13 @@ TEST_CASE("a smaller micro-batch that is as fast leaves memory free") {
   CHECK(as_fast(all->fastest->figures.time.step_s, best.time.step_s));
   CHECK(all->why.find("NGG with micro-batches of 2 is the fastest (") != std::string::npos);
   CHECK(all->smallest->figures.memory.total() == best.memory.total());
+  const auto json = nlohmann::json::parse(json_text({understood(node_of_a100()), *all, {}}));
+  CHECK(json["fastest_micro_batch"] == 2);
+  CHECK(json["smallest_micro_batch"] == 1);
 }
 
 TEST_CASE("the smallest is so with any micro-batch that is as fast") {
-  PlanTexts texts = node_of_a100();
-  texts.nodes = "2";
-  texts.network = "8x100Gbit";
+  PlanTexts texts = two_nodes_of_a100();
   texts.global_batch = "256";
   texts.recompute = "full";
   texts.sequence = "8192";
@@ -124,12 +124,36 @@ TEST_CASE("the smallest is so with any micro-batch that is as fast") {
   }
 }
 
+TEST_CASE("a step changes little where collectives over all ranks begin to wait inside nodes") {
+  PlanTexts texts = test::plan_by_numbers();
+  texts.nodes = "2";
+  texts.ranks_per_node = "16";
+  texts.intra = "3600Gbit";
+  texts.nics = "8";
+  texts.accumulation = "2";
+  texts.compute_time = "300ms";
+  texts.prefetch = "0";
+  std::vector<StrategyFigures> before;
+  for (int gigabits = 200; gigabits <= 300; gigabits += 5) {
+    texts.inter = std::to_string(gigabits) + "Gbit";
+    const auto figures = all_figures(understood(texts).request);
+    REQUIRE(figures.ok());
+    for (size_t at = 0; at < figures->size(); ++at) {
+      const StepTime& time = (*figures)[at].time;
+      INFO(letters((*figures)[at].strategy) << " " << gigabits);
+      CHECK(time.half_links_s >= time.step_s);
+      CHECK((before.empty() || time.step_s == Approx(before[at].time.step_s).epsilon(0.02)));
+    }
+    before = *figures;
+  }
+}
+
 TEST_CASE("a small model is not split") {
-  PlanTexts texts;
+  PlanTexts texts = node_of_a100();
   texts.model = "gpt2";
   texts.gpu = "h100-sxm";
-  texts.nodes = "1";
   texts.global_batch = "512";
+  texts.sequence.reset();
   const auto all = recommend(understood(texts).request);
   REQUIRE(all.ok());
   CHECK(letters(all->recommended()->strategy) == "NNN");

@@ -41,7 +41,8 @@ TEST_CASE("a cluster file of levels fills in the request, the short form does no
   auto facts = parse_cluster(
       R"({"levels": [{"name": "node", "size": 8, "rate": "250GB"},
                      {"name": "pod", "size": 4, "rate": "80Gbit", "nics": 2},
-                     {"name": "site", "size": 2, "rate": "80Gbit", "nics": 8}], "memory": "80GB"})",
+                     {"name": "site", "size": 2, "rate": "80Gbit", "nics": 8}], "memory": "80GB",
+          "slowdown": 0.5})",
       "c.json");
   REQUIRE(facts.ok());
   PlannerRequest request;
@@ -50,9 +51,45 @@ TEST_CASE("a cluster file of levels fills in the request, the short form does no
   CHECK(request.world.group_count == 8);
   CHECK(request.world.group_size == 8);
   CHECK(request.memory_bytes == 80e9);
+  CHECK(request.effects.slowdown == 0.5);
   facts->inter_bytes_per_s = 1e9;
   CHECK(has(apply(*facts, request),
             "--inter beside a cluster of levels: change the level in the file instead"));
+}
+
+TEST_CASE("a cluster is written as it is read") {
+  ClusterFacts facts;
+  facts.nodes = 4;
+  facts.ranks_per_node = 8;
+  facts.memory_bytes = 80e9 / 7;  // of no round figure
+  facts.intra_bytes_per_s = 250e9;
+  facts.inter_bytes_per_s = 1e10 / 3;
+  facts.nics = 2;
+  facts.intra_call_s = 1e-5 / 3;
+  facts.inter_call_s = 1e-4;
+  facts.world_call_s = 2e-4;
+  facts.slowdown = 1.0 / 3;
+  const auto back = parse_cluster(cluster_text(facts), "again");
+  INFO(cluster_text(facts) << back.status().message());
+  REQUIRE(back.ok());
+  CHECK(back->nodes == facts.nodes);
+  CHECK(back->ranks_per_node == facts.ranks_per_node);
+  CHECK(back->memory_bytes == facts.memory_bytes);
+  CHECK(back->intra_bytes_per_s == facts.intra_bytes_per_s);
+  CHECK(back->inter_bytes_per_s == facts.inter_bytes_per_s);
+  CHECK(back->nics == facts.nics);
+  CHECK(back->intra_call_s == facts.intra_call_s);
+  CHECK(back->inter_call_s == facts.inter_call_s);
+  CHECK(back->world_call_s == facts.world_call_s);
+  CHECK(back->slowdown == facts.slowdown);
+  PlannerRequest request;
+  REQUIRE(apply(*back, request).ok());
+  CHECK(request.effects.slowdown == facts.slowdown);
+  facts.slowdown.reset();  // what is not known is not written
+  CHECK_FALSE(parse_cluster(cluster_text(facts), "again")->slowdown.has_value());
+  request.effects.slowdown = 0.5;
+  REQUIRE(apply(facts, request).ok());
+  CHECK(request.effects.slowdown == 0.5);
 }
 
 TEST_CASE("cluster files that cannot be are told with file and key") {
@@ -80,6 +117,9 @@ TEST_CASE("cluster files that cannot be are told with file and key") {
       {R"({"memory": "1e30GB"})", "c.json: \"memory\" \"1e30GB\": takes at most 1e+18"},
       {R"({"nics": 1000000000})", "c.json: \"nics\" 1000000000: takes at most 16777216"},
       {R"({"nics": 0})", "c.json: \"nics\" 0: takes a number above 0"},
+      {R"({"slowdown": 1.1})", "c.json: \"slowdown\" 1.1: takes a number from 0 to 1"},
+      {R"({"slowdown": -0.1})", "c.json: \"slowdown\" -0.1: takes a number from 0 to 1"},
+      {R"({"slowdown": "0.1"})", "c.json: \"slowdown\" \"0.1\": takes a number from 0 to 1"},
       {R"({"nics": "2"})", "c.json: \"nics\" \"2\": takes a number above 0"}};
   for (const auto& [text, message] : cases) {
     const auto refused = parse_cluster(text, "c.json");

@@ -63,6 +63,9 @@ TEST_CASE("models that cannot be") {
       {"params=7e9,layers=32,sharing=2", "sharing takes shared= beside it"},
       {"params=7e9,layers=32,shared=1e9,sharing=0", "--model sharing '0': takes"},
       {"params=lots,layers=32", "--model params 'lots': takes"},
+      {"llama-3-8b,layers=2", "'layers' beside a model whose shapes say it: leave it out"},
+      {"gpt2,shared=1e6", "'shared' beside a model whose shapes say it"},
+      {"gpt2,sharing=3", "'sharing' beside a model whose shapes say it"},
       {"params=7e9,layers=0", "--model layers '0': takes a whole number from 1"}};
   for (const auto& [text, message] : cases) {
     const auto refused = parse_model(text);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "cost/networks.hpp"
 #include "plan_requests.hpp"
 #include "planner/batch.hpp"
 #include "planner/figures.hpp"
@@ -17,20 +18,12 @@
 namespace paro {
 namespace {
 
+using test::assumes;
 using test::check_refused;
 using test::plan_by_names;
 using test::understood;
 
 constexpr double kGigabit = 1e9 / 8;
-
-bool assumes(const PlanOptions& options, const std::string& what) {
-  for (const std::string& each : options.request.assumed) {
-    if (each.find(what) != std::string::npos) {
-      return true;
-    }
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -77,7 +70,7 @@ TEST_CASE("a model, a GPU and a network make a request") {
   // Three times the forward pass' 2 (parameters - embedding - norms) and scores of half a sequence.
   const double matrices = 8030261248.0 - 128256 * 4096 - 65 * 4096;
   const double flops = 3 * (2 * matrices + 32 * 4 * 4096.0 * 8192 / 2) * 4 * 8192;
-  CHECK(request.compute_s == Approx(flops / (0.42 * 989.4e12)));
+  CHECK(request.compute_s == Approx(flops / (0.46 * 989.4e12)));
   CHECK(request.forward_share == Approx(1.0 / 3));
 }
 
@@ -134,11 +127,11 @@ TEST_CASE("a step has tokens per second and an MFU where they are known") {
   const double compute_s = options.request.compute_s;
   CHECK(*options.tokens_per_s(compute_s) == Approx(4 * 8192 / compute_s));
   // Nothing but computation has the MFU that computing was assumed to have.
-  CHECK(*options.mfu(compute_s) == Approx(0.42));
-  CHECK(*options.mfu(2 * compute_s) == Approx(0.21));
+  CHECK(*options.mfu(compute_s) == Approx(0.46));
+  CHECK(*options.mfu(2 * compute_s) == Approx(0.23));
   texts.recompute = "full";
   const PlanOptions again = understood(texts);
-  CHECK(*again.mfu(again.request.compute_s) < 0.42);
+  CHECK(*again.mfu(again.request.compute_s) < 0.46);
   texts.mfu = "0.3";
   const PlanOptions reported = understood(texts);
   CHECK(*reported.mfu(reported.request.compute_s) == Approx(0.3));
@@ -160,7 +153,7 @@ TEST_CASE("ranks that share a replica of the model share its tokens") {
   const PlanOptions shared = understood(texts);
   // An eighth as many replicas have eight times the sequences each.
   CHECK(shared.tokens_per_rank() == alone);
-  CHECK(*shared.mfu(shared.request.compute_s) < 0.42);  // the bubble, and what waits
+  CHECK(*shared.mfu(shared.request.compute_s) < 0.46);  // the bubble, and what waits
   CHECK(*shared.mfu(shared.request.compute_s) > 0.3);
 }
 
@@ -230,7 +223,7 @@ TEST_CASE("what is given is not assumed, and counts") {
                            "links inside a node",
                            "precision bf16",
                            "optimizer adamw",
-                           "an MFU of 0.42",
+                           "an MFU of 0.46",
                            "activations of",
                            "of hidden communication 0.68 comes back",
                            "NCCL's collectives, as PyTorch has them: give --collectives",
@@ -260,7 +253,7 @@ TEST_CASE("what is given is not assumed, and counts") {
   CHECK(after.request.memory_bytes == 64e9);
   // Twice the ranks a node, half the GPUs; twice the peak.
   CHECK(after.request.compute_s ==
-        Approx(before.request.compute_s * 2 * 0.42 * 989.4 / (0.5 * 1978.9)));
+        Approx(before.request.compute_s * 2 * 0.46 * 989.4 / (0.5 * 1978.9)));
   texts.compute_time = "3s";
   texts.bytes = "2,2,12";
   CHECK(understood(texts).request.compute_s == 3);
@@ -401,30 +394,6 @@ TEST_CASE("other dimensions leave data parallelism its ranks, NICs and parameter
   CHECK(states.parameters == Approx(2 * (1605636096.0 / 128 + 45097156608.0 / 8 / 16)));
 }
 
-TEST_CASE("a cluster of levels has the links, a GPU beside it the rest") {
-  const ho::test::TemporaryFolder folder;
-  const std::string path = folder.path("levels.json");
-  std::ofstream(path) << R"({"levels": [{"size": 4, "rate": "300GB", "network": "nvlink"},)"
-                      << R"({"size": 2, "rate": "100Gbit", "network": "roce"}]})";
-  PlanTexts texts = plan_by_names();
-  texts.nodes.reset();
-  texts.network.reset();
-  texts.cluster = path;
-  const PlanOptions options = understood(texts);
-  CHECK(options.request.world.group_size == 4);
-  CHECK(options.request.memory_bytes == 80e9);
-  CHECK(options.request.compute_s > 0);
-  CHECK(options.request.links.levels.size() == 2);
-  CHECK_FALSE(assumes(options, "8 GPUs a node"));
-  CHECK_FALSE(assumes(options, "links inside a node"));
-  CHECK_FALSE(assumes(options, "between nodes"));
-  check_refused(texts,
-                {{&PlanTexts::network, "8x400Gbit", "--network beside a cluster of levels"},
-                 {&PlanTexts::nodes, "2", "--nodes beside a cluster of levels"}});
-  texts.gpu.reset();
-  check_refused(texts, {{&PlanTexts::instance, "p4d", "--instance beside a cluster of levels"}});
-}
-
 TEST_CASE("a model's file, and the folder that it is in") {
   const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("config.json");
@@ -473,35 +442,43 @@ TEST_CASE("more recomputation than the job's is known to the request") {
   CHECK(none.recomputed[1].activations_of_sequence == Approx(full.activations_of_sequence));
   CHECK(none.recomputed[1].activation_bytes == Approx(full.activation_bytes));
   CHECK(none.recomputed[1].forward_share == Approx(full.forward_share));
-  CHECK(none.recomputed[1].compute_s > 1.2 * none.compute_s);
-  CHECK(none.recomputed[1].compute_s < 4.0 / 3 * none.compute_s);
+  CHECK(none.recomputed[1].compute_s == Approx(full.compute_s));
+  texts.recompute.reset();
+  texts.mfu = "0.4";  // given: the same rate for what is computed again
+  const PlannerRequest at_rate = understood(texts).request;
+  CHECK(at_rate.recomputed[1].compute_s > 1.2 * at_rate.compute_s);
+  CHECK(at_rate.recomputed[1].compute_s < 4.0 / 3 * at_rate.compute_s);
   texts = plan_by_names();
   texts.activations = "10GB";  // measured: nothing is known of what would be left
   CHECK(understood(texts).request.recomputed.empty());
 }
 
-TEST_CASE("dimensions beside data parallelism take the short form of a cluster") {
-  const ho::test::TemporaryFolder folder;
-  const std::string path = folder.path("levels.json");
-  std::ofstream(path) << R"({"levels": [{"name": "node", "size": 8, "rate": "450GB"},)"
-                      << R"({"name": "cluster", "size": 16, "rate": "50GB", "nics": 8}]})";
+TEST_CASE("a GPU beside a model of numbers has its links and its reserve too") {
   PlanTexts texts = plan_by_names();
-  texts.nodes.reset();
-  texts.network.reset();
-  texts.cluster = path;
-  const auto fits = understand(texts);
-  INFO(fits.status().message());
-  CHECK(fits.ok());
-  for (const auto dimension :
-       {&PlanTexts::tensor, &PlanTexts::pipeline, &PlanTexts::context, &PlanTexts::expert}) {
-    texts.*dimension = "2";
-    const auto refused = understand(texts);
-    CHECK(refused.status().code() == ho::StatusCode::kInvalidArgument);
-    CHECK(refused.status().message() ==
-          "--tp, --pp, --cp or --ep beside a cluster of levels: takes its short form, --nodes and "
-          "--ranks-per-node");
-    (texts.*dimension).reset();
-  }
+  texts.global_batch.reset();
+  texts.model = "params=8e9,layers=32";
+  texts.compute_time = "3s";
+  CHECK(understood(texts).request.reserve_bytes == Approx(4.8e9));
+  texts.intra = "450GB";
+  const auto latency = [&] {
+    return understood(texts).request.links.protocols.front().front().latency_s;
+  };
+  texts.gpu = "h100-sxm";
+  const double nvlink = latency();
+  texts.gpu = "h100-pcie";
+  CHECK(latency() == ho::cost::find_network("pcie")->latency_s);
+  CHECK(latency() > nvlink);
+}
+
+TEST_CASE("an MFU of no GPU is told not to count") {
+  PlanTexts texts = test::plan_by_numbers();
+  texts.mfu = "0.4";
+  CHECK(assumes(understood(texts), "--mfu 0.4 does not count, of a peak that is not known"));
+  texts.compute_time = "3s";
+  CHECK(assumes(understood(texts), "--compute-time 3s counts, not --mfu"));
+  texts.compute_time.reset();
+  texts.gpu = "h100";
+  CHECK_FALSE(assumes(understood(texts), "--mfu 0.4"));
 }
 
 TEST_CASE("assumptions are in JSON") {

@@ -25,6 +25,13 @@ TEST_CASE("units are a list, and entries stand for several") {
   CHECK_FALSE(list->bytes(OptimizerKind::kAdamW));
 }
 
+TEST_CASE("bytes that are no text are told on one line") {
+  const auto refused = parse_units("\xff\n", "units");
+  REQUIRE_FALSE(refused.ok());
+  CHECK(has(refused.status(), "units"));
+  CHECK(refused.status().message().find('\n') == std::string::npos);
+}
+
 TEST_CASE("elements say the bytes of a mean parameter") {
   const auto list = parse_units(R"([{"parameters": 16, "trained": 0, "element_bytes": 2},
                                     {"parameters": 16, "element_bytes": 4}])",

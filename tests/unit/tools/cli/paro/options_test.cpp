@@ -1,3 +1,4 @@
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "caught_stderr.hpp"
 #include "cli/paro/plan_arguments.hpp"
 #include "plan_requests.hpp"
+#include "temporary_folder.hpp"
 
 namespace paro::tool {
 namespace {
@@ -136,6 +138,7 @@ TEST_CASE("options that would not count are refused by name") {
       {{"--names"}, "--model beside --names: it takes no other option"},
       {{"--sweep", "nodes=1,2", "--verbose"}, "--verbose beside --sweep"},
       {{"--sweep", "nodes=1,2", "--export-to", "x.py"}, "--export-to takes --export beside it"},
+      {{"--write", "c.json"}, "--write takes --measure beside it"},
   };
   for (const Case& each : cases) {
     std::vector<const char*> words = plan;
@@ -210,6 +213,19 @@ TEST_CASE("what comes on top of the critical path is given, or known of GPUs") {
   texts.effects = "0.5";
   CHECK(understand(texts).status().message() ==
         "--effects 0.5: takes gpu, or two shares and a time, as 0.6,0.02,7us");
+}
+
+TEST_CASE("what a cluster file has of the slowdown counts, but for --effects") {
+  const ho::test::TemporaryFolder folder;
+  PlanTexts texts = plan_by_numbers();
+  texts.cluster = folder.path("cluster.json");
+  std::ofstream(*texts.cluster) << R"({"slowdown": 0.25})";
+  CHECK(understand(texts)->request.effects.slowdown == 0.25);
+  texts.gpu = "h100";
+  CHECK(understand(texts)->request.effects.slowdown == 0.25);
+  CHECK(understand(texts)->request.effects.jitter == kGpuEffects.jitter);
+  texts.effects = "0.5,0.01,5us";
+  CHECK(understand(texts)->request.effects.slowdown == 0.5);
 }
 
 TEST_CASE("proof takes neither a model nor a cluster") {

@@ -36,6 +36,25 @@ TEST_CASE("of a measured job the median inside nodes counts, and the slowest bet
   CHECK(notes[1].find("they are unequal") != std::string::npos);
 }
 
+TEST_CASE("of what a computation hides the share comes back that both take longer") {
+  CHECK(slowdown_of({.computation = 3, .collectives = 2, .both = 3}) == 0);
+  CHECK(slowdown_of({.computation = 3, .collectives = 2, .both = 3.5}) == 0.25);
+  CHECK(slowdown_of({.computation = 2, .collectives = 4, .both = 5}) == 0.5);
+  CHECK(slowdown_of({.computation = 2, .collectives = 2, .both = 4}) == 1);
+  // What varies from run to run.
+  CHECK(slowdown_of({.computation = 3, .collectives = 2, .both = 2.9}) == 0);
+  CHECK(slowdown_of({.computation = 2, .collectives = 2, .both = 5}) == 1);
+  CHECK(slowdown_of({}) == 0);
+
+  std::vector<std::string> notes;
+  MeasuredJob job{{2, 2}, 1, {1e9, 1e9, 1e9}, {1e7, 1e7, 1e7}};
+  CHECK_FALSE(facts_of(job, notes)->slowdown.has_value());
+  notes.clear();
+  job.slowdown = 0.254;
+  CHECK(facts_of(job, notes)->slowdown == 0.254);
+  CHECK(notes[0] == "measured a computation beside collectives: of what it hides 0.25 comes back");
+}
+
 TEST_CASE("one link inside a node that the machine kept waiting changes nothing") {
   std::vector<std::string> notes;
   const std::vector<double> quiet{1.8e9, 1.9e9, 2e9, 2.1e9, 2.2e9};

@@ -16,7 +16,6 @@ using namespace paro;
 using namespace paro::test;
 using ho::cuda_double::Mode;
 using ho::test::left_on_doubles;
-using ho::test::must;
 using ho::test::must_be_ok;
 using ho::test::must_have;
 using ho::test::reset_doubles;
@@ -81,7 +80,7 @@ class AsyncFramework {
 };
 
 void all_come(ho_comm* comm) {
-  must(ho_barrier(comm, nullptr, nullptr));
+  ho::test::must(ho_barrier(comm, nullptr, nullptr));
 }
 
 // Of units that all have the same of everything: each wait is for memory that is used indeed.

@@ -20,7 +20,7 @@ ho::cost::Cluster levels_of_nodes(const WorldShape& nodes = kSixteenNodes) {
 }
 
 // 8 ranks a node, 4 nodes a pod, 4 pods.
-ho::cost::Cluster pods() {
+ho::cost::Cluster four_pods() {
   return {level("node", 8, 450e9, 1), level("pod", 4, 50e9, 8), level("site", 4, 50e9, 32)};
 }
 
@@ -183,10 +183,10 @@ TEST_CASE("each dimension lies in the levels that its ranks are apart") {
   ActivationShape shape;
   shape.sequence = 4096;
   const Parallelism sizes{.tensor = 2, .pipeline = 2, .context = 8, .expert = 4};
-  const auto traffic = traffic_of(sizes, mixtral, pods(), shape);
+  const auto traffic = traffic_of(sizes, mixtral, four_pods(), shape);
   REQUIRE(traffic.size() == 4);
   const auto where = [](const DimensionTraffic& each) {
-    const ho::cost::Members members = members_of(each, pods());
+    const ho::cost::Members members = members_of(each, four_pods());
     return std::vector(members.begin(), members.begin() + 3);
   };
   CHECK(where(traffic[0]) == std::vector{2U, 1U, 1U});
@@ -199,14 +199,14 @@ TEST_CASE("each dimension lies in the levels that its ranks are apart") {
     CHECK(traffic[at].at_once == 1);
   }
   // Of two stages in a pod only one sends to the next pod.
-  const auto stages = traffic_of({.pipeline = 8}, mixtral, pods(), shape);
+  const auto stages = traffic_of({.pipeline = 8}, mixtral, four_pods(), shape);
   CHECK(where(stages[0]) == std::vector{1U, 1U, 2U});
   CHECK(stages[0].at_once == 0.5);
 }
 
 TEST_CASE("data parallelism has what other dimensions leave of every level") {
   const auto left = [](const Parallelism& sizes) {
-    const auto data = data_parallel_levels(sizes, pods());
+    const auto data = data_parallel_levels(sizes, four_pods());
     INFO(data.status().message());
     REQUIRE(data.ok());
     std::vector<double> sizes_and_nics;
@@ -220,7 +220,7 @@ TEST_CASE("data parallelism has what other dimensions leave of every level") {
   CHECK(left({.tensor = 2, .context = 16}) == std::vector<double>{4, 1, 4, 4, 4, 16});
   CHECK(left({.tensor = 8, .pipeline = 4}) == std::vector<double>{1, 1, 4, 1, 1, 4});
   CHECK(left({.tensor = 2, .pipeline = 32}) == std::vector<double>{2, 1, 1, 4, 1, 16});
-  ho::cost::Cluster three = pods();
+  ho::cost::Cluster three = four_pods();
   three[1].size = 3;
   CHECK(data_parallel_levels({.pipeline = 6}, three).status().message() ==
         "--pp 6: stages must tile the levels: groups of 16 ranks: level 1 (pod): size 3 is neither "
@@ -237,7 +237,7 @@ TEST_CASE("routed experts count by the level where their sets send most") {
   const RankModel routed{.dense = 0, .routed = 1};
   CHECK(between_factor(routed, levels_of_nodes(), {.expert = 16}) ==
         between_factor(routed, kSixteenNodes, 16));
-  CHECK(between_factor(routed, pods(), {.expert = 16}) == Approx(16));
+  CHECK(between_factor(routed, four_pods(), {.expert = 16}) == Approx(16));
 }
 
 TEST_CASE("sizes that cannot be are named") {

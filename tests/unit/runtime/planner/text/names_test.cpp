@@ -13,6 +13,7 @@
 #include "planner/sent_bytes.hpp"
 #include "planner/text/answer.hpp"
 #include "planner/text/plan_options.hpp"
+#include "requests.hpp"
 #include "temporary_folder.hpp"
 
 namespace paro {
@@ -22,8 +23,6 @@ using test::assumes;
 using test::check_refused;
 using test::plan_by_names;
 using test::understood;
-
-constexpr double kGigabit = 1e9 / 8;
 
 }  // namespace
 

@@ -264,7 +264,8 @@ TEST_CASE("CSV has every figure in bytes and seconds") {
   std::string head;
   std::getline(lines, head);
   CHECK(head ==
-        "order,strategy,params (bytes),grads (bytes),optim (bytes),states (bytes),buffers (bytes),activ (bytes),"
+        "order,strategy,params (bytes),grads (bytes),optim (bytes),states (bytes),buffers "
+        "(bytes),activ (bytes),"
         "need (bytes),missing (bytes),param (s),gradient (s),sync-g (s),sync-p (s),comm (s),"
         "exposed (s),step (s),least step (s),most step (s),T (s),log(1/T),tokens/s,cost/Mtoken,"
         "kWh/Mtoken,known as");

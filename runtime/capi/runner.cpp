@@ -189,9 +189,14 @@ ho_status paro_runner_load(paro_runner* runner,
                            const float* frozen,
                            size_t frozen_count) {
   return call_on(runner, "paro_runner_load", [&](StepRunner& of) -> ho::Status {
-    HORING_ASSIGN(const auto first, values_of(trained, trained_count, "trained"));
-    HORING_ASSIGN(const auto second, values_of(frozen, frozen_count, "frozen"));
-    return of.between_steps().load(unit, first, second);
+    const auto first = values_of(trained, trained_count, "trained");
+    const auto second = values_of(frozen, frozen_count, "frozen");
+    if (first.ok() && second.ok()) {
+      return of.between_steps().load(unit, *first, *second);
+    }
+    // As the other ranks, whose arrays may be right: what the last step started comes to its end.
+    HORING_TRY(of.between_steps().load(unit, {}, {}));
+    return first.ok() ? second.status() : first.status();
   });
 }
 

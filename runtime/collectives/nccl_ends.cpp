@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -58,7 +59,13 @@ std::vector<ho::Status> end_all(const ho::nccl::Nccl& nccl,
   returned->results.resize(ends.size());
   returned->left = ends.size();
   for (size_t i = 0; i < ends.size(); ++i) {
-    end_in_thread(returned, i, device, call, ends[i].handle);
+    try {
+      end_in_thread(returned, i, device, call, ends[i].handle);
+    } catch (const std::system_error&) {  // no thread can be started: the communicator stays
+      const std::lock_guard lock(returned->mutex);
+      returned->results[i] = ho::nccl::kSystemError;
+      --returned->left;
+    }
   }
   std::unique_lock lock(returned->mutex);
   static_cast<void>(

@@ -205,6 +205,9 @@ ho::Status NcclRank::await(const NcclCommunicator& comm,
                            ho::Deadline deadline) {
   const ho::Deadline pauses_from = ho::Clock::now() + kPollAtOnce;
   while (result == ho::nccl::kInProgress) {
+    if (const Lock known(mutex_); cause_) {
+      return *cause_;  // the handle may be gone
+    }
     const ResultCode polled = nccl_.comm_async_error(handle, &result);
     if (polled != ho::nccl::kSuccess) {
       return said(comm, "ncclCommGetAsyncError", polled);

@@ -107,13 +107,12 @@ CollectiveSeconds::Protocol CollectiveSeconds::protocol_of(ho::cost::Cluster clu
   return {std::move(cluster), group, rail, all};
 }
 
-CollectiveSeconds::CollectiveSeconds(const WorldShape& world, const Links& links)
-    : links_(links), by_rates_(protocol_of(levels_of(world, links), world)) {
+CollectiveSeconds::CollectiveSeconds(const WorldShape& world, const Links& links) : links_(links) {
   for (const ho::cost::Cluster& cluster : links.protocols) {
     protocols_.push_back(protocol_of(cluster, world));
   }
   if (protocols_.empty()) {
-    protocols_.push_back(by_rates_);
+    protocols_.push_back(protocol_of(levels_of(world, links), world));
   }
   for (const ho::cost::Cluster& cluster : links.trees) {
     trees_.push_back(protocol_of(cluster, world));
@@ -152,18 +151,19 @@ double CollectiveSeconds::world(ho::Collective collective, double bytes) const {
 
 CollectiveSeconds::WorldLinks CollectiveSeconds::world_links(ho::Collective collective,
                                                              double bytes) const {
-  const ho::cost::Cluster& cluster = by_rates_.cluster;
+  const Protocol& protocol = protocols_.front();
+  const ho::cost::Cluster& cluster = protocol.cluster;
   const auto work =
       work_of(cluster,
-              by_rates_.all,
+              protocol.all,
               {collective, algorithm_of(links_.world), bytes * links_.between_factor});
   double inside = 0;
   double between = 0;
   for (size_t at = 0; at < cluster.size(); ++at) {
     const ho::cost::LevelWork& level = work.levels.at(at);
     if (level.bytes > 0) {
-      double& longest = by_rates_.rail.at(at) == 1 ? inside : between;
-      longest = std::max(longest, level.bytes / rate_of(cluster, by_rates_.all, at, level));
+      double& longest = protocol.rail.at(at) == 1 ? inside : between;
+      longest = std::max(longest, level.bytes / rate_of(cluster, protocol.all, at, level));
     }
   }
   const double longest = std::max(inside, between);

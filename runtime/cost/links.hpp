@@ -99,7 +99,6 @@ class CollectiveSeconds {
                                double bytes) const;
 
   Links links_;
-  Protocol by_rates_;
   std::vector<Protocol> protocols_;
   std::vector<Protocol> trees_;
 };

@@ -154,12 +154,15 @@ ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request, const Grou
 
 double spine_bytes(const StrategyFigures& figures, const PlannerRequest& request) {
   const PlannerRequest chosen = with_batch_of(figures, request);
-  return chosen.tensor_ranks * level_bytes(figures.strategy,
-                                           step_volumes(chosen.model, chosen.bytes),
-                                           chosen.world,
-                                           chosen.links,
-                                           LevelBytes::Over::kOutermost)
-                                   .communication(chosen.micro_batches);
+  const double sent = level_bytes(figures.strategy,
+                                  step_volumes(chosen.model, chosen.bytes),
+                                  chosen.world,
+                                  chosen.links,
+                                  LevelBytes::Over::kOutermost)
+                          .communication(chosen.micro_batches);
+  // Above a node all of its ranks send.
+  return outermost_level(levels_of(chosen.world, chosen.links)) > 0 ? chosen.tensor_ranks * sent
+                                                                    : sent;
 }
 
 }  // namespace paro

@@ -275,7 +275,9 @@ ho::Status set_computation(const Job& job,
   if (!job.compute_s && job.gpu) {
     const ActivationShape shape = activation_shape(job, job.recompute, sequence);
     others.traffic = traffic_of(job.sizes, job.model, levels_of(others.nodes, others.links), shape);
-    request.others = std::move(others);
+  }
+  request.others = std::move(others);
+  if (!job.compute_s && job.gpu) {
     set_waiting(request);
   }
   if (!job.compute_s && !job.gpu) {

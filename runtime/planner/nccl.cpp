@@ -108,11 +108,12 @@ ho::cost::Cluster with_joined_nics(ho::cost::Cluster levels) {
   return levels;
 }
 
+// Over a level of one nothing moves: it may have no network.
 template <typename As>
 ho::cost::Cluster each_as(As as, const ho::cost::Cluster& rings, const Networks& networks) {
   ho::cost::Cluster levels;
   for (size_t at = 0; at < rings.size(); ++at) {
-    levels.push_back(as(rings[at], networks[at]));
+    levels.push_back(rings[at].size > 1 ? as(rings[at], networks[at]) : rings[at]);
   }
   return levels;
 }
@@ -145,7 +146,8 @@ const ho::cost::Network* network_of(const ho::cost::Level& level) {
   const auto same = [](const auto& a, const auto& b) { return a.x == b.x && a.y == b.y; };
   for (const ho::cost::Network& network : ho::cost::known_networks()) {
     const auto& points = level.share_of_bytes.points();
-    if (level.latency_s == network.latency_s && level.start_s == network.start_s &&
+    if (level.share_of_units.points().empty() && level.latency_s == network.latency_s &&
+        level.start_s == network.start_s &&
         std::equal(
             points.begin(), points.end(), network.shares.begin(), network.shares.end(), same)) {
       return &network;

@@ -1,5 +1,7 @@
 #include "planner/waiting.hpp"
 
+#include <algorithm>
+
 namespace paro {
 namespace {
 
@@ -18,6 +20,22 @@ ho::cost::Call call_of(const DimensionTraffic& traffic, const Links& links, doub
   return {ho::Collective::kAllToAll, ho::cost::Algorithm::kPairs, bytes};
 }
 
+// Of a unit's ranks only so many send at once, each by one of its NICs at most. The model has all
+// of them send, so it takes a part of the bytes.
+double modelled_share(const DimensionTraffic& traffic,
+                      const ho::cost::Members& members,
+                      const ho::cost::Cluster& levels) {
+  double ranks_of_unit = 1;
+  double nics_of_rank = 1;
+  for (size_t at = 0; at < levels.size(); ++at) {
+    if (members.at(at) > 1) {
+      nics_of_rank = levels[at].nics / (levels[at].oversubscription * ranks_of_unit);
+    }
+    ranks_of_unit *= levels[at].size;
+  }
+  return std::max(traffic.at_once, std::min(1.0, nics_of_rank));
+}
+
 }  // namespace
 
 double dimension_s(const DimensionTraffic& traffic,
@@ -25,8 +43,10 @@ double dimension_s(const DimensionTraffic& traffic,
                    const Links& links,
                    double sequences,
                    double launch_s) {
-  const double bytes = sequences * traffic.bytes / traffic.calls * traffic.at_once;
-  const ho::cost::Members members = members_of(traffic, levels_of(nodes, links));
+  const ho::cost::Cluster levels = levels_of(nodes, links);
+  const ho::cost::Members members = members_of(traffic, levels);
+  const double bytes =
+      sequences * traffic.bytes / traffic.calls * modelled_share(traffic, members, levels);
   return traffic.calls *
          (launch_s + seconds_among(members, nodes, links, call_of(traffic, links, bytes)));
 }

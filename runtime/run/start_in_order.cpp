@@ -212,6 +212,13 @@ ho::Status StartInOrder::settle() {
   return {};
 }
 
+// Reductions may be launched behind gathers of micro-batches that do not come.
+ho::Status StartInOrder::end_after(uint32_t micro_batches) {
+  HORING_TRY(StepProgress::end_after(micro_batches));
+  HORING_TRY(launch_next());
+  return settle();
+}
+
 ho::Status StartInOrder::synchronize() {
   HORING_TRY(shards_.broken);
   for (const Launch& one : streams_.launches) {

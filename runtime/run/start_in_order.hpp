@@ -25,6 +25,7 @@ class StartInOrder final : public StepProgress {
   [[nodiscard]] ho::Status agree() override;
   [[nodiscard]] ho::Status end_agreement() override;
   [[nodiscard]] ho::Status settle() override;
+  [[nodiscard]] ho::Status end_after(uint32_t micro_batches) override;
   [[nodiscard]] ho::Status synchronize() override;
 
  private:

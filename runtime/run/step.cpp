@@ -103,7 +103,7 @@ ho::Result<StepReport> StepRunner::step_early() {
     return step();
   }
   HORING_TRY(agree_on_end(StepEnds::Next::kStepEarly, over));
-  progress_->scheduler().end_after(over);
+  HORING_TRY(progress_->end_after(over));
   for (UnitState& unit : shards_.units) {
     unit.sums.round_to(shards_.ledger.operations(), sent_dtype(config()));
   }

@@ -116,6 +116,11 @@ void StepProgress::begin_step_anew() {
   step_since_ = since;
 }
 
+ho::Status StepProgress::end_after(uint32_t micro_batches) {
+  scheduler_.end_after(micro_batches);
+  return {};
+}
+
 StepReport StepProgress::end_step(Clock::time_point end) {
   StepReport report = std::exchange(counted_, {});
   report.step_ns = ns_between(std::exchange(step_since_, end), end);

@@ -49,6 +49,9 @@ class StepProgress {
   [[nodiscard]] virtual ho::Status end_agreement() = 0;
   // Ends what the micro-batches so far have set free, the same on every rank.
   [[nodiscard]] virtual ho::Status settle() = 0;
+  // The present step has so many micro-batches only. All that adds to their sums has been begun,
+  // and what is done with these now comes after it.
+  [[nodiscard]] virtual ho::Status end_after(uint32_t micro_batches);
   // Ends what the last step started.
   [[nodiscard]] virtual ho::Status synchronize() = 0;
 

@@ -142,6 +142,32 @@ TEST_CASE("early ends, dropped steps and other strategies on devices are as on t
   CHECK(left_on_doubles() == "");
 }
 
+TEST_CASE("an early end on devices rounds sums of 16-bit gradients once, as on the host") {
+  const auto run = [](ho_comm* comm, const RankDevice* device) {
+    Job job = job_of(parse_strategy("IGG").value(), "2x2");
+    job.config.units = {{"first", 64, 0, {}}, {"second", 1024, 0, {}}, {"third", 64, 0, {}}};
+    job.config.gradient_dtype = ho::DType::kBfloat16;
+    job.config.bucket_bytes = 0;
+    job.config.micro_batches = 40;  // so many that 16 bits do not hold their sums
+    HostMemory host;
+    if (device != nullptr) {
+      job.config.on_device = device->use();
+    }
+    const auto runner = make_runner(comm, job.config, device != nullptr ? device->memory() : host);
+    load_initial(*runner);
+    run_micro_batches(*runner, job, 0, 36);
+    return ho::test::must_have(runner->step_early()).norm;
+  };
+  reset_doubles(Mode::kRandom);
+  ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
+    const RankDevice device(comm);
+    if (run(comm, &device) != run(comm, nullptr)) {
+      throw std::runtime_error("another norm than on the host");
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
 TEST_CASE("a checkpoint of states on devices is read by a job on the host, and the other way") {
   for (const bool from_device : {true, false}) {
     INFO("saved on " << (from_device ? "devices" : "the host"));

@@ -103,10 +103,21 @@ TEST_CASE("a stage waits for what the one before sends") {
   const DimensionTraffic traffic{
       .dimension = "pp", .bytes = 32 * kMB, .calls = 2, .ranks = 2, .stride = 16};
   CHECK(seconds(traffic) == Approx(2 * faster((8.4 + 14) * kUs, (14 + 4) * kUs, 16 * kMB / kNic)));
-  // A quarter of a node's ranks, by all of its NICs.
+  // A quarter of a node's ranks, each by one of its NICs.
   DimensionTraffic few = traffic;
   few.at_once = 0.25;
-  CHECK(seconds(few) == Approx(2 * faster((8.4 + 14) * kUs, (14 + 4) * kUs, 4 * kMB / kNic)));
+  CHECK(seconds(few) == seconds(traffic));
+  // By rates alone: eight ranks have a quarter of a NIC each, two of them one, four half of one.
+  const Links two_nics{450e9, 50e9, 2, WorldAlgorithm::kHoRing};
+  const auto of_part = [&](double at_once) {
+    DimensionTraffic part = traffic;
+    part.at_once = at_once;
+    return dimension_s(part, kFourNodes, two_nics, 1, 0);
+  };
+  CHECK(of_part(1) == Approx(32 * kMB / 12.5e9));
+  CHECK(of_part(0.5) == Approx(32 * kMB / 25e9));
+  CHECK(of_part(0.25) == Approx(32 * kMB / 50e9));
+  CHECK(of_part(0.125) == Approx(32 * kMB / 50e9));
 }
 
 TEST_CASE("by rates alone a call takes its own time and its bytes") {

@@ -102,6 +102,27 @@ TEST_CASE("levels by the names of their networks are what the short form is, wit
   }
 }
 
+TEST_CASE("a level of one changes nothing, with NCCL too") {
+  const ho::test::TemporaryFolder folder;
+  PlanTexts texts = plan_by_names();
+  texts.nodes.reset();
+  texts.network.reset();
+  texts.cluster = folder.path("levels.json");
+  const std::string two =
+      R"({"levels": [{"name": "node", "size": 8, "rate": "450GB", "network": "nvlink"},)"
+      R"({"name": "pod", "size": 16, "rate": "400Gbit", "nics": 8, "network": "infiniband"})";
+  std::ofstream(*texts.cluster) << two << "]}";
+  const auto rows = all_figures(understood(texts).request);
+  std::ofstream(*texts.cluster) << two << R"(, {"name": "site", "size": 1, "rate": "1GB"}]})";
+  const auto with_site = all_figures(understood(texts).request);
+  REQUIRE(rows.ok());
+  REQUIRE(with_site.ok());
+  for (size_t at = 0; at < rows->size(); ++at) {
+    INFO(letters((*rows)[at].strategy));
+    CHECK((*rows)[at].time.step_s == (*with_site)[at].time.step_s);
+  }
+}
+
 TEST_CASE("other dimensions on levels are told by the level that each takes") {
   const ho::test::TemporaryFolder folder;
   const std::string path = folder.path("levels.json");

@@ -1,9 +1,9 @@
 // A small language model on a device: it says the next token. Units are an embedding, blocks
 // (y = x + tanh(W x + b)) and a head. It is the same whoever holds parameters and gradients.
 //
-// `Gpu` has the device's memory and a stream (cuda_gpu.hpp has CUDA's):
+// `Gpu` has the device's memory and a stream (train.cu has CUDA's):
 //   Array<T> allocate<T>(count);  upload(array, values);  values = download(array);  in order of
-//   the stream, launch<function>(threads, arguments...);  stream();  finish()
+//   the stream, launch<function>(threads, arguments...);  stream()
 #pragma once
 
 #include <chrono>

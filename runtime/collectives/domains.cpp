@@ -109,8 +109,9 @@ ho::Status Domains::make_collectives(RankSet& set, Domain domain, const std::str
   }
   for (size_t track = 0; nccl_ != nullptr && track < used.size(); ++track) {
     if (used[track]) {
-      const std::string tracks(to_string(static_cast<Track>(track)));
-      HORING_ASSIGN(set.collectives[track], nccl_->over(set.comm.get(), tracks + " of " + name));
+      std::string its_name(to_string(static_cast<Track>(track)));
+      its_name.append(" of ").append(name);
+      HORING_ASSIGN(set.collectives[track], nccl_->over(set.comm.get(), its_name));
     }
   }
   const auto any = std::find_if(set.collectives.begin(),

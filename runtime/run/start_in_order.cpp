@@ -143,7 +143,7 @@ ho::Status StartInOrder::launch_next() {
 ho::Status StartInOrder::go_on_after(ActionId id) {
   record(id);
   next_ = positions_[id.at()] + 1;
-  const ho::Status launched = launch_next();
+  ho::Status launched = launch_next();
   const StepAction computation = scheduler_.computation();
   if (action(computation.action).act == Act::kUpdate) {
     const ho::Status ordered = come_after_others(computation);

@@ -81,25 +81,24 @@ NcclLooker::~NcclLooker() {
 }
 
 std::optional<NcclLooker::Answers> NcclLooker::ask(Events events) {
-  using Phase = Shared::Phase;
   if (events.empty()) {
     return Answers();
   }
   const ho::Deadline until = ho::deadline_after(timeout_);
   std::unique_lock lock(shared_->mutex);
-  const auto wait_for = [&](Phase phase) {
+  const auto wait_for = [&](Shared::Phase phase) {
     return shared_->changed.wait_until(lock, until, [&] { return shared_->phase == phase; });
   };
-  if (!wait_for(Phase::kFree)) {
+  if (!wait_for(Shared::Phase::kFree)) {
     return std::nullopt;
   }
   shared_->events = std::move(events);
-  shared_->phase = Phase::kRequested;
+  shared_->phase = Shared::Phase::kRequested;
   shared_->changed.notify_all();
-  const bool answered = wait_for(Phase::kAnswered);
+  const bool answered = wait_for(Shared::Phase::kAnswered);
   const bool taken = shared_->events.empty();
   shared_->events.clear();
-  shared_->phase = answered || !taken ? Phase::kFree : Phase::kAbandoned;
+  shared_->phase = answered || !taken ? Shared::Phase::kFree : Shared::Phase::kAbandoned;
   shared_->changed.notify_all();
   return answered ? std::optional(std::move(shared_->answers)) : std::nullopt;
 }

@@ -26,13 +26,10 @@ int32_t place_in(const std::vector<GlobalRank>& ranks, GlobalRank rank) {
   return static_cast<int32_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
-// What it is told to do is read by NCCL itself, once.
-bool begins_in_order(const ho::nccl::Nccl& nccl) {
-  constexpr int kFirstWithOrder = 22600;
+// Every release that is taken can. What it is told to do is read by NCCL itself, once.
+bool begins_in_order() {
   const char* const order = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-  int version = 0;
-  return order != nullptr && std::string_view(order) == "1" &&
-         nccl.get_version(&version) == ho::nccl::kSuccess && version >= kFirstWithOrder;
+  return order != nullptr && std::string_view(order) == "1";
 }
 
 }  // namespace
@@ -79,7 +76,7 @@ ho::Result<Domains> Domains::make(ho_comm* comm,
   if (groups.world_size() > 1) {
     HORING_ASSIGN(domains.world_.comm, split(parent, 0, place_in(world_order(groups), self)));
     if (on_device != nullptr) {
-      domains.begin_in_order_ = begins_in_order(*on_device->nccl);
+      domains.begin_in_order_ = begins_in_order();
       ho_comm* const world = domains.world();
       domains.hosts_ = std::make_unique<HoringCollectives>(world);
       HORING_ASSIGN(domains.nccl_,

@@ -174,9 +174,16 @@ ho::Status NcclRank::in_turn(NcclCommunicator& comm,
                              ho::Deadline deadline,
                              const Use& use) {
   Lock lock(mutex_);
-  changed_.wait(lock, [&] { return cause_.has_value() || comm.in_call == nullptr; });
+  const bool comes = changed_.wait_until(
+      lock, deadline, [&] { return cause_.has_value() || comm.in_call == nullptr; });
   if (cause_) {
     return *cause_;
+  }
+  if (!comes) {
+    return ho::Status(ho::StatusCode::kTimeout,
+                      std::string(call) + " has waited in vain for " + comm.in_call +
+                          " of another thread to return")
+        .with_context(comm.name);
   }
   comm.in_call = call;
   comm.call_until = deadline;

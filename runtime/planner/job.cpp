@@ -190,8 +190,7 @@ ho::Result<Batch> batch_of(const Job& job, uint32_t data_ranks, PlannerRequest& 
     if (sequences % batch.micro_batch != 0) {
       return ho::invalid(
           fmt::format("{} {}: does not divide the {} sequences of a rank, which are {} {} over {} "
-                      "ranks; takes a "
-                      "divisor of them",
+                      "ranks; takes a divisor of them",
                       job.named("micro-batch"),
                       batch.micro_batch,
                       sequences,

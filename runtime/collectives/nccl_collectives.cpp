@@ -228,7 +228,6 @@ bool NcclCollectives::has_ended(Lock& lock, NcclOperation& operation) {
 }
 
 bool NcclCollectives::over(Pending& pending) {
-  const auto current = CurrentContext::enter(*rank_->device_);
   Lock lock(rank_->mutex_);
   return pending.request == nullptr || has_ended(lock, operation_of(pending));
 }
@@ -241,7 +240,6 @@ ho::Result<bool> NcclCollectives::join(Pending& pending, uint64_t timeout_ms) {
   const ho::Deadline until = timeout_ms == 0
                                  ? ho::Deadline::max()  // its own deadline ends it
                                  : ho::deadline_after(std::chrono::milliseconds(timeout_ms));
-  const auto current = CurrentContext::enter(*rank_->device_);  // without it it fails below
   Lock lock(rank_->mutex_);
   for (auto pause = kFirstPause; !has_ended(lock, operation);
        pause = std::min(2 * pause, kLongestPause)) {
@@ -270,11 +268,15 @@ ho::Result<bool> NcclCollectives::join_stream(Pending& pending, void* stream, ui
   const ho::device::Device& device = *rank_->device_;
   const auto current = CurrentContext::enter(device);
   HORING_TRY(reported(current.status()));
+  const ho::Deadline until = timeout_ms == 0
+                                 ? operation.deadline
+                                 : ho::deadline_after(std::chrono::milliseconds(timeout_ms));
   Lock lock(rank_->mutex_);
-  if (operation.state == State::kFailed) {  // after the event there is garbage
-    const ho::Deadline until = timeout_ms == 0
-                                   ? operation.deadline
-                                   : ho::deadline_after(std::chrono::milliseconds(timeout_ms));
+  // Where something has failed, the watching thread asks what had ended before. What it does not
+  // hear in time has not.
+  const auto is_open = [&] { return rank_->cause_ && operation.state == State::kUnderWay; };
+  static_cast<void>(rank_->changed_.wait_until(lock, until, [&] { return !is_open(); }));
+  if (operation.state == State::kFailed || is_open()) {  // after the event there is garbage
     const bool known =
         rank_->changed_.wait_until(lock, until, [this] { return rank_->cause_.has_value(); });
     return known ? ho::Result<bool>(*rank_->cause_) : false;

@@ -362,24 +362,30 @@ void NcclRank::settle(Lock& lock, const NcclCommunicator& comm, NcclOperation& o
     return;
   }
   lock.unlock();
-  const ho::Result<bool> has_passed = operation.end->passed();
+  const auto ask = [&]() -> ho::Result<bool> {
+    HORING_ASSIGN(const CurrentContext current, CurrentContext::enter(*device_));
+    return operation.end->passed();
+  };
+  const ho::Result<bool> has_passed = ask();
   lock.lock();
-  note(comm, operation, has_passed);
+  note(comm.name, has_passed, &operation);
 }
 
-// What the driver has against it ends everything.
-void NcclRank::note(const NcclCommunicator& comm,
-                    NcclOperation& operation,
-                    const ho::Result<bool>& has_passed) {
-  if (operation.state != NcclOperation::State::kUnderWay) {
+// What the driver has against it ends everything, also where the operation has been joined since.
+void NcclRank::note(const std::string& name,
+                    const ho::Result<bool>& has_passed,
+                    NcclOperation* operation) {
+  if (!has_passed.ok()) {
+    found_ = found_.value_or(has_passed.status().with_context(name));
+  }
+  if (operation == nullptr || operation->state != NcclOperation::State::kUnderWay) {
     return;
   }
   if (!has_passed.ok()) {
-    operation.state = NcclOperation::State::kFailed;
-    found_ = found_.value_or(has_passed.status().with_context(comm.name));
+    operation->state = NcclOperation::State::kFailed;
   } else if (*has_passed) {
-    operation.state = NcclOperation::State::kOver;
-    operation.ended = ho::Clock::now();
+    operation->state = NcclOperation::State::kOver;
+    operation->ended = ho::Clock::now();
   }
 }
 
@@ -390,6 +396,7 @@ bool NcclRank::is_known(const NcclCommunicator* comm) const {
 void NcclRank::settle_all(Lock& lock) {
   struct Requested {
     NcclCommunicator* comm;
+    std::string name;
     uint64_t number;
   };
   std::vector<Requested> requested;
@@ -397,7 +404,7 @@ void NcclRank::settle_all(Lock& lock) {
   for (NcclCommunicator* const comm : communicators_) {
     for (NcclOperation& operation : comm->operations) {
       if (operation.state == NcclOperation::State::kUnderWay) {
-        requested.push_back({comm, operation.number});
+        requested.push_back({comm, comm->name, operation.number});
         events.push_back(operation.end);
       }
     }
@@ -405,15 +412,20 @@ void NcclRank::settle_all(Lock& lock) {
   lock.unlock();
   const auto answers = looker_.ask(events);
   lock.lock();
-  for (size_t i = 0; answers && i < requested.size(); ++i) {
-    // Not one that was ended meanwhile, or begun anew.
-    if (is_known(requested[i].comm)) {
-      for (NcclOperation& operation : requested[i].comm->operations) {
-        if (operation.end == events[i] && operation.number == requested[i].number) {
-          note(*requested[i].comm, operation, (*answers)[i]);
+  // Null where it was ended meanwhile, or begun anew.
+  const auto still = [&](size_t i) -> NcclOperation* {
+    const auto& [comm, name, number] = requested[i];
+    if (is_known(comm)) {
+      for (NcclOperation& operation : comm->operations) {
+        if (operation.end == events[i] && operation.number == number) {
+          return &operation;
         }
       }
     }
+    return nullptr;
+  };
+  for (size_t i = 0; answers && i < requested.size(); ++i) {
+    note(requested[i].name, (*answers)[i], still(i));
   }
 }
 

@@ -130,11 +130,12 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   [[nodiscard]] ho::Status fail(const ho::Status& own);
   void end_all(const ho::Status& cause);
   void wait_for_aborts(Lock& lock);
-  // Whether it is over. Lets the lock go while it asks the driver; the context is current.
+  // Whether it is over. Lets the lock go while it asks the driver.
   void settle(Lock& lock, const NcclCommunicator& comm, NcclOperation& operation);
-  void note(const NcclCommunicator& comm,
-            NcclOperation& operation,
-            const ho::Result<bool>& has_passed);
+  // `operation`: null, if it is not the one that was asked about any more.
+  void note(const std::string& name,
+            const ho::Result<bool>& has_passed,
+            NcclOperation* operation);
   // All that are under way, as far as the driver answers. Lets the lock go.
   void settle_all(Lock& lock);
   void watch();

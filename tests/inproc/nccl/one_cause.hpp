@@ -1,6 +1,7 @@
 // A job that fails over NCCL, on the doubles: all ranks must say why with the same words.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "catch.hpp"
 #include "on_nccl.hpp"
+#include "os/clock.hpp"
 #include "sanitizers.hpp"
 
 namespace ho::test {
@@ -36,10 +38,13 @@ inline std::string one_cause(const std::string& groups,
   return causes.empty() ? "nobody came" : causes.front();
 }
 
-// Why nothing can be begun any more, once it is known.
-inline Status failure_of(paro::Collectives& over) {
+// Why nothing can be begun any more, once it is known: of collectives or of their rank. Ok, where
+// nothing has failed for a minute.
+template <typename OfThem>
+Status failure_of(OfThem& of_them) {
+  const Deadline until = deadline_after(std::chrono::minutes(1));
   Status status;
-  while ((status = over.status()).ok()) {
+  while ((status = of_them.status()).ok() && !passed(until)) {
     std::this_thread::yield();
   }
   return status;

@@ -40,6 +40,31 @@ class Arguments(unittest.TestCase):
             self.assert_refused("--calls goes with --against", "--build", build, "--calls", "5")
 
 
+class Gains(unittest.TestCase):
+    """It asks a build for what its cases run."""
+
+    def assert_refused(self, words, cases, programs):
+        with tempfile.TemporaryDirectory() as build:
+            tools = pathlib.Path(build, "tools")
+            tools.mkdir()
+            for name in programs:
+                (tools / name).touch(mode=0o755)
+            answer = subprocess.run([sys.executable, BENCH / "gains", "--build", build, "--cases", cases, "--out", f"{build}/out",
+                                     "--torch-python", "/no/such/python"], capture_output=True, text=True)
+        self.assertEqual((answer.returncode, answer.stdout), (2, ""), answer.stderr)
+        self.assertIn(words, answer.stderr)
+
+    def test_a_case_of_torch_asks_for_what_it_runs_alone(self):
+        for cases, programs in (("fsdp", ("horing", "paro")), ("torch", ("horing",)), ("fsdp,torch", ("horing", "paro"))):
+            self.assert_refused("--torch-python /no/such/python has no torch", cases, programs)
+
+    def test_what_a_case_lacks_of_a_build_is_named(self):
+        self.assert_refused("lacks paro:", "fsdp", ("horing", "paro-bench"))
+        self.assert_refused("lacks paro-bench:", "7b", ("horing", "paro"))
+        self.assert_refused("lacks paro-bench:", "scaling,torch", ("horing",))
+        self.assert_refused("lacks horing:", "torch", ())
+
+
 class WithoutMatplotlib(unittest.TestCase):
     """-S leaves installed packages out."""
 

@@ -26,6 +26,8 @@ struct Decoder {
   bool sinks = false;                  // a parameter of each head
   double head_dim = 0;                 // 0: hidden / heads
   double kv_heads = 0;                 // of a file without their number; 0: as many as queries have
+  double reach = 0;                    // of one without the key, where attention slides; 0: none
+  double whole_layers = 0;             // the same, in front of those whose attention slides
   const char* experts = nullptr;       // key of their number; nullptr: dense
   const char* expert_width = nullptr;  // key
   bool expert_bias = false;            // of them and the router
@@ -33,23 +35,35 @@ struct Decoder {
 
 constexpr std::array kDecoders{
     Decoder{.type = "llama", .bias_by_flag = true},
-    Decoder{.type = "mistral", .kv_heads = 8},
+    Decoder{.type = "mistral", .kv_heads = 8, .reach = 4096},
     Decoder{.type = "mixtral",
             .kv_heads = 8,
             .experts = "num_local_experts",
             .expert_width = "intermediate_size"},
-    Decoder{.type = "qwen2", .bias_of_queries = true, .kv_heads = 32},
+    Decoder{.type = "qwen2",
+            .bias_of_queries = true,
+            .kv_heads = 32,
+            .reach = 4096,
+            .whole_layers = 28},
     Decoder{.type = "qwen2_moe",
             .bias_of_queries = true,
             .kv_heads = 16,
+            .reach = 4096,
+            .whole_layers = 28,
             .experts = "num_experts",
             .expert_width = "moe_intermediate_size"},
-    Decoder{
-        .type = "qwen3", .bias_by_flag = true, .head_norms = true, .head_dim = 128, .kv_heads = 32},
+    Decoder{.type = "qwen3",
+            .bias_by_flag = true,
+            .head_norms = true,
+            .head_dim = 128,
+            .kv_heads = 32,
+            .reach = 4096,
+            .whole_layers = 28},
     Decoder{.type = "qwen3_moe",
             .bias_by_flag = true,
             .head_norms = true,
             .kv_heads = 4,
+            .reach = 4096,
             .experts = "num_experts",
             .expert_width = "moe_intermediate_size"},
     Decoder{.type = "gpt_oss",
@@ -58,6 +72,7 @@ constexpr std::array kDecoders{
             .sinks = true,
             .head_dim = 64,
             .kv_heads = 8,
+            .reach = 128,
             .experts = "num_local_experts",
             .expert_width = "intermediate_size",
             .expert_bias = true},
@@ -150,12 +165,41 @@ Experts experts_of(ConfigValues& values, const Decoder& family, double hidden) {
   return experts;
 }
 
+// As transformers has it, of a file that may not have the key; null and 0 stand for none.
+double own_default(
+    ConfigValues& values, std::string_view key, double usual, double most, std::string_view what) {
+  if (values.has(key) || usual == 0) {
+    return values.size_or(key, 0, most);
+  }
+  values.assume(fmt::format("{} {}, transformers' default of the family: {} has no \"{}\"",
+                            what,
+                            usual,
+                            values.name(),
+                            key));
+  return usual;
+}
+
+// Of layers those with experts; 0 is no such number.
+size_t every_of(ConfigValues& values, std::string_view key) {
+  return static_cast<size_t>(values.has(key) ? values.size(key, kMaxModelLayers) : 1);
+}
+
 // Which layers attend to a sliding part of the sequence only.
-std::vector<double> reaches(ConfigValues& values, std::string_view type, size_t layers) {
-  const double reach = values.size_or("sliding_window", 0, kMaxModelSize);
-  const auto types = values.texts_or_none("layer_types");
-  const double whole_before = values.size_or("max_window_layers", 0, kMaxModelLayers);
+std::vector<double> reaches(ConfigValues& values, const Decoder& family, size_t layers) {
+  const std::string_view type = family.type;
   const bool used = values.flag_or("use_sliding_window", !type.starts_with("qwen"));
+  const double reach = own_default(values,
+                                   "sliding_window",
+                                   used ? family.reach : 0,
+                                   kMaxModelSize,
+                                   "tokens that sliding attention reaches,");
+  const auto types = values.texts_or_none("layer_types");
+  const bool by_position = used && reach > 0 && types.empty();
+  const double whole_before = own_default(values,
+                                          "max_window_layers",
+                                          by_position ? family.whole_layers : 0,
+                                          kMaxModelLayers,
+                                          "layers in front of those whose attention slides,");
   std::vector<double> all(layers, 0);
   for (size_t at = 0; at < layers; ++at) {
     const bool sliding = at < types.size()          ? types[at] == "sliding_attention"
@@ -193,16 +237,16 @@ Transformer decoder(ConfigValues& values, const Decoder& family) {
     sparse.experts.shared_width = values.size("shared_expert_intermediate_size", kMaxModelSize);
     sparse.vectors += sizes.hidden;  // the shared expert's gate
   }
-  const double every = values.size_or("decoder_sparse_step", 1, kMaxModelLayers);
+  const size_t every = family.experts != nullptr ? every_of(values, "decoder_sparse_step") : 1;
   const auto only_dense = values.sizes_or_none("mlp_only_layers");
   const auto count = static_cast<size_t>(sizes.layers);
   for (size_t at = 0; at < count; ++at) {
-    const bool routed = family.experts != nullptr && (at + 1) % static_cast<size_t>(every) == 0 &&
+    const bool routed = family.experts != nullptr && (at + 1) % every == 0 &&
                         std::find(only_dense.begin(), only_dense.end(), static_cast<double>(at)) ==
                             only_dense.end();
     model.layers.push_back(routed ? sparse : dense);
   }
-  const auto reach = reaches(values, family.type, count);
+  const auto reach = reaches(values, family, count);
   for (size_t at = 0; at < count; ++at) {
     model.layers[at].attention.reach = reach[at];
   }
@@ -245,7 +289,7 @@ Transformer deepseek(ConfigValues& values) {
   sparse.experts.shared_width =
       sparse.experts.width * values.size_or("n_shared_experts", 0, kMaxModelSize);
   const double first = values.size_or("first_k_dense_replace", 0, kMaxModelLayers);
-  const auto every = static_cast<size_t>(values.size_or("moe_layer_freq", 1, kMaxModelLayers));
+  const size_t every = every_of(values, "moe_layer_freq");
   for (size_t at = 0; at < static_cast<size_t>(sizes.layers); ++at) {
     const bool routed = static_cast<double>(at) >= first && at % every == 0;
     model.layers.push_back(routed ? sparse : dense);
@@ -395,7 +439,9 @@ void note_ignored(ConfigValues& values) {
                               values.named()("precision"),
                               values.name()));
   }
-  const auto heads = values.texts_or_none("architectures");
+  const auto heads = values.has_text("architectures")
+                         ? std::vector{values.text_or("architectures", "")}
+                         : values.texts_or_none("architectures");
   const auto of_words = [](const std::string& head) {
     return head.ends_with("LM") || head.ends_with("LMHeadModel") || head.ends_with("Generation") ||
            head.ends_with("PreTraining");
@@ -426,6 +472,7 @@ ho::Result<Transformer> parse_config(std::string_view text,
   HORING_ASSIGN(nlohmann::json object, parse_config_object(text, name));
   ConfigValues values(std::move(object), std::string(name), named);
   const std::string type = values.text_or("model_type", "");
+  HORING_TRY(values.status());
   HORING_ASSIGN(Transformer model, read(values, type));
   note_ignored(values);
   HORING_TRY(values.status());

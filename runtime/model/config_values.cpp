@@ -44,7 +44,8 @@ ho::Result<Json> parse_config_object(std::string_view text, std::string_view nam
     }
     return true;
   };
-  Json json = Json::parse(text, keeps, false);
+  const bool ends = text.find('\0') == std::string_view::npos;  // where the parser would end too
+  Json json = ends ? Json::parse(text, keeps, false) : Json(Json::value_t::discarded);
   if (!json.is_object()) {
     return ho::invalid(fmt::format("{}: {}; takes the config.json of a Hugging Face model",
                                    name,
@@ -125,11 +126,12 @@ std::vector<double> ConfigValues::sizes_or_none(std::string_view key) {
   if (list == nullptr) {
     return sizes;
   }
+  const auto is_one = [](const Json& value) { return value.is_number_unsigned(); };
+  if (!list->is_array() || !std::all_of(list->begin(), list->end(), is_one)) {
+    bad(key, *list, "a list of whole numbers from 0 on");
+    return {};
+  }
   for (const Json& value : *list) {
-    if (!list->is_array() || !value.is_number_unsigned()) {
-      bad(key, *list, "a list of whole numbers from 0 on");
-      return {};
-    }
     sizes.push_back(value.get<double>());
   }
   return sizes;
@@ -141,11 +143,12 @@ std::vector<std::string> ConfigValues::texts_or_none(std::string_view key) {
   if (list == nullptr) {
     return texts;
   }
+  const auto is_one = [](const Json& value) { return value.is_string(); };
+  if (!list->is_array() || !std::all_of(list->begin(), list->end(), is_one)) {
+    bad(key, *list, "a list of texts");
+    return {};
+  }
   for (const Json& value : *list) {
-    if (!list->is_array() || !value.is_string()) {
-      bad(key, *list, "a list of texts");
-      return {};
-    }
     texts.push_back(value.get<std::string>());
   }
   return texts;

@@ -32,6 +32,9 @@ class ConfigValues {
   [[nodiscard]] std::vector<std::string> texts_or_none(std::string_view key);
 
   [[nodiscard]] bool has(std::string_view key) const { return object_.contains(std::string(key)); }
+  [[nodiscard]] bool has_text(std::string_view key) const {
+    return has(key) && object_[std::string(key)].is_string();
+  }
   // What stands for a value that is not there, where the file's owner should know.
   void assume(std::string what) { assumed_.push_back(std::move(what)); }
   [[nodiscard]] const std::vector<std::string>& assumed() const { return assumed_; }

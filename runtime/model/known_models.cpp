@@ -52,7 +52,7 @@ constexpr std::array kKnown{
     Known{"mistral-7b",
           R"({"model_type":"mistral","hidden_size":4096,"intermediate_size":14336,
 "num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,
-"vocab_size":32000,"max_position_embeddings":32768})"},
+"vocab_size":32000,"max_position_embeddings":32768,"sliding_window":null})"},
     Known{"mixtral-8x7b",
           R"({"model_type":"mixtral","hidden_size":4096,"intermediate_size":14336,
 "num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,

@@ -39,6 +39,10 @@ std::string problem(const std::string& text) {
 const std::string kLlama =
     R"({"model_type":"llama","hidden_size":256,"intermediate_size":512,"num_hidden_layers":2,)"
     R"("num_attention_heads":4,"vocab_size":1000)";
+const std::string kRouted =
+    R"({"model_type":"qwen3_moe","hidden_size":256,"intermediate_size":512,"num_hidden_layers":2,)"
+    R"("num_attention_heads":4,"num_key_value_heads":4,"vocab_size":1000,"num_experts":4,)"
+    R"("num_experts_per_tok":2,"moe_intermediate_size":64)";
 
 }  // namespace
 
@@ -159,13 +163,13 @@ TEST_CASE("heads of keys that a file leaves out are those of transformers, and t
   };
   // LlamaConfig has none, MistralConfig 8; null is as many as queries have for both.
   for (const auto& [type, heads] : {std::pair("llama", 32.0), std::pair("mistral", 8.0)}) {
-    const auto model = decoder(type, "");
+    const auto model = decoder(type, R"(,"sliding_window":null)");
     REQUIRE(model.ok());
     CHECK(model->layers[0].attention.kv_heads == heads);
     REQUIRE(model->assumed.size() == 1);
     CHECK(has(model->assumed[0], "heads of keys and values"));
     CHECK(has(model->assumed[0], "m/config.json has no \"num_key_value_heads\""));
-    const auto null = decoder(type, R"(,"num_key_value_heads":null)");
+    const auto null = decoder(type, R"(,"num_key_value_heads":null,"sliding_window":null)");
     REQUIRE(null.ok());
     CHECK(null->layers[0].attention.kv_heads == 32);
     CHECK(null->assumed.empty());
@@ -173,6 +177,48 @@ TEST_CASE("heads of keys that a file leaves out are those of transformers, and t
   for (const std::string_view name : known_models()) {
     CHECK(known_model(name)->assumed.empty());
   }
+}
+
+TEST_CASE("a sliding window that a file leaves out is that of transformers, and told") {
+  const auto decoder = [](const std::string& type, const std::string& more) {
+    const auto model = parse_config(
+        R"({"model_type":")" + type +
+            R"(","hidden_size":4096,"intermediate_size":512,"num_hidden_layers":30,"num_attention_heads":32,)"
+            R"("num_key_value_heads":4,"vocab_size":1000,"num_local_experts":4,"num_experts":4,)"
+            R"("num_experts_per_tok":2,"moe_intermediate_size":64)" +
+            more + "}",
+        "m/config.json");
+    INFO(model.status().message());
+    REQUIRE(model.ok());
+    return *model;
+  };
+  const auto reaches = [](const Transformer& model) {
+    return std::vector{model.layers[0].attention.reach,
+                       model.layers[1].attention.reach,
+                       model.layers[29].attention.reach};
+  };
+  using Reaches = std::vector<double>;
+  const Transformer mistral = decoder("mistral", "");
+  CHECK(reaches(mistral) == Reaches{4096, 4096, 4096});
+  REQUIRE(mistral.assumed.size() == 1);
+  CHECK(mistral.assumed[0] ==
+        "tokens that sliding attention reaches, 4096, transformers' default of the family: "
+        "m/config.json has no \"sliding_window\"");
+  CHECK(reaches(decoder("gpt_oss", "")) == Reaches{128, 0, 0});
+  for (const char* const reach : {"null", "0", "64"}) {
+    const Transformer model = decoder("mistral", std::string(R"(,"sliding_window":)") + reach);
+    CHECK(model.layers[0].attention.reach == (std::string(reach) == "64" ? 64 : 0));
+    CHECK(model.assumed.empty());
+  }
+  // Qwen's slides where the file says so, behind layers that do not.
+  CHECK(reaches(decoder("qwen2", "")) == Reaches{0, 0, 0});
+  CHECK(decoder("qwen2", "").assumed.empty());
+  const Transformer qwen2 = decoder("qwen2", R"(,"use_sliding_window":true)");
+  CHECK(reaches(qwen2) == Reaches{0, 0, 4096});
+  REQUIRE(qwen2.assumed.size() == 2);
+  CHECK(has(qwen2.assumed[1], "m/config.json has no \"max_window_layers\""));
+  CHECK(reaches(decoder("qwen3_moe", R"(,"use_sliding_window":true)")) ==
+        Reaches{4096, 4096, 4096});
 }
 
 TEST_CASE("what a file says that changes no shapes is told") {
@@ -183,8 +229,11 @@ TEST_CASE("what a file says that changes no shapes is told") {
     return model->assumed.back();
   };
   CHECK(said(R"(,"architectures":["LlamaForCausalLM"])") == said(""));
-  CHECK(has(said(R"(,"architectures":["LlamaForSequenceClassification"])"),
-            "a head of all words, though m/config.json is a LlamaForSequenceClassification"));
+  for (const char* const head :
+       {R"(["LlamaForSequenceClassification"])", R"("LlamaForSequenceClassification")"}) {
+    CHECK(has(said(std::string(R"(,"architectures":)") + head),
+              "a head of all words, though m/config.json is a LlamaForSequenceClassification"));
+  }
   CHECK(has(said(R"(,"quantization_config":{"bits":4})"),
             "not of the \"quantization_config\" in m/config.json"));
 }
@@ -205,7 +254,11 @@ TEST_CASE("what a file cannot have is one line with what would do") {
        "layers; give --model params=N,layers=26"},
       {R"({"model_type":"llama4","text_config":{"hidden_size":8}})",
        "give its \"text_config\" as a file of its own, or --model params=N"},
-      {R"({"model_type":7})", "\"model_type\""},
+      {R"({"model_type":7})", "m/config.json: \"model_type\" 7: takes a text"},
+      {kLlama + std::string("}\0x", 3), "is not JSON"},
+      {kLlama + R"(,"layer_types":{}})", "\"layer_types\" {..}: takes a list of texts"},
+      {kLlama + R"(,"mlp_only_layers":{}})", "\"mlp_only_layers\" {..}: takes a list of whole"},
+      {kRouted + R"(,"decoder_sparse_step":0})", "\"decoder_sparse_step\" 0: takes a whole number"},
       {R"({"model_type":"llama"})",
        "missing: hidden_size, num_attention_heads, num_hidden_layers, vocab_size, "
        "intermediate_size; add them"},

@@ -41,29 +41,29 @@ constexpr Corrections kSimpleCorrections{0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8,
 constexpr Corrections kLl128Corrections{1,   1,   1,   1,   1,   0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6,
                                         0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1,   1,   1};
 
-double step_s(const ho::cost::Level& simple, std::string_view network) {
-  return network == "nvlink" ? kNvlinkStepS
-         : network == "pcie" ? kPciStepS
-                             : simple.latency_s - kNetworkSavesS;
+double step_s(const ho::cost::Level& simple) {
+  return simple.network == "nvlink" ? kNvlinkStepS
+         : simple.network == "pcie" ? kPciStepS
+                                    : simple.latency_s - kNetworkSavesS;
 }
 
-ho::cost::Level with_ll128(ho::cost::Level level, std::string_view network) {
+ho::cost::Level with_ll128(ho::cost::Level level) {
   std::vector<ho::cost::LinearTable::Point> points = level.share_of_bytes.points();
   for (ho::cost::LinearTable::Point& point : points) {
     point.y *= kShare;
   }
   level.share_of_bytes = ho::cost::LinearTable(std::move(points));
-  level.latency_s = step_s(level, network);
+  level.latency_s = step_s(level);
   level.start_s = kStartS;
   return level;
 }
 
 // NCCL's other networks have what they take more than InfiniBand for trees too.
-double tree_step_s(const TreeSteps& steps, const ho::cost::Level& ring, std::string_view network) {
+double tree_step_s(const TreeSteps& steps, const ho::cost::Level& ring) {
   constexpr double kRingOverNetworkS = 14e-6;
-  return network == "nvlink" ? steps.nvlink_s
-         : network == "pcie" ? steps.pci_s
-                             : ring.latency_s - kRingOverNetworkS + steps.network_s;
+  return ring.network == "nvlink" ? steps.nvlink_s
+         : ring.network == "pcie" ? steps.pci_s
+                                  : ring.latency_s - kRingOverNetworkS + steps.network_s;
 }
 
 // A ring's level with SIMPLE, as a tree has it.
@@ -83,18 +83,16 @@ ho::cost::Level of_tree(ho::cost::Level level,
   return level;
 }
 
-ho::cost::Level with_simple_tree(const ho::cost::Level& ring, std::string_view network) {
-  return of_tree(ring, tree_step_s(kSimpleTree, ring, network), kTreeShare, kSimpleCorrections);
+ho::cost::Level with_simple_tree(const ho::cost::Level& ring) {
+  return of_tree(ring, tree_step_s(kSimpleTree, ring), kTreeShare, kSimpleCorrections);
 }
 
-ho::cost::Level with_ll128_tree(const ho::cost::Level& ring, std::string_view network) {
-  ho::cost::Level level = of_tree(
-      ring, tree_step_s(kLl128Tree, ring, network), kTreeShare * kLl128OfTree, kLl128Corrections);
+ho::cost::Level with_ll128_tree(const ho::cost::Level& ring) {
+  ho::cost::Level level =
+      of_tree(ring, tree_step_s(kLl128Tree, ring), kTreeShare * kLl128OfTree, kLl128Corrections);
   level.start_s = kStartS;
   return level;
 }
-
-using Networks = std::vector<std::string>;  // of the levels
 
 // Channels spread over the NICs of a GPU that has several (four of EFA on a P5): as one.
 ho::cost::Cluster with_joined_nics(ho::cost::Cluster levels) {
@@ -110,19 +108,18 @@ ho::cost::Cluster with_joined_nics(ho::cost::Cluster levels) {
 
 // Over a level of one nothing moves: it may have no network.
 template <typename As>
-ho::cost::Cluster each_as(As as, const ho::cost::Cluster& rings, const Networks& networks) {
+ho::cost::Cluster each_as(As as, const ho::cost::Cluster& rings) {
   ho::cost::Cluster levels;
-  for (size_t at = 0; at < rings.size(); ++at) {
-    levels.push_back(rings[at].size > 1 ? as(rings[at], networks[at]) : rings[at]);
+  for (const ho::cost::Level& ring : rings) {
+    levels.push_back(ring.size > 1 ? as(ring) : ring);
   }
   return levels;
 }
 
-NcclLinks links_of(const ho::cost::Cluster& rings, const Networks& networks) {
-  NcclLinks links{{rings, each_as(with_ll128, rings, networks)}, {}};
+NcclLinks links_of(const ho::cost::Cluster& rings) {
+  NcclLinks links{{rings, each_as(with_ll128, rings)}, {}};
   if (rings.front().size < rank_count(rings)) {  // else the rings are of the same links
-    links.trees = {each_as(with_simple_tree, rings, networks),
-                   each_as(with_ll128_tree, rings, networks)};
+    links.trees = {each_as(with_simple_tree, rings), each_as(with_ll128_tree, rings)};
   }
   return links;
 }
@@ -141,21 +138,6 @@ ho::Result<ho::cost::Level> level_of(
   return ho::cost::with_defaults(std::move(level), *found);
 }
 
-// Whose defaults a level has: nobody has measured it.
-const ho::cost::Network* network_of(const ho::cost::Level& level) {
-  const auto same = [](const auto& a, const auto& b) { return a.x == b.x && a.y == b.y; };
-  for (const ho::cost::Network& network : ho::cost::known_networks()) {
-    const auto& points = level.share_of_bytes.points();
-    if (level.share_of_units.points().empty() && level.latency_s == network.latency_s &&
-        level.start_s == network.start_s &&
-        std::equal(
-            points.begin(), points.end(), network.shares.begin(), network.shares.end(), same)) {
-      return &network;
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 ho::Result<NcclLinks> nccl_links(const GpuCluster& gpus) {
@@ -165,19 +147,17 @@ ho::Result<NcclLinks> nccl_links(const GpuCluster& gpus) {
                 level_of("network", gpus.nodes, gpus.nic_bytes_per_s, gpus.nics, gpus.network));
   const ho::cost::Cluster rings = with_joined_nics({node, all});
   HORING_TRY(ho::cost::check(rings));
-  return links_of(rings, {gpus.inside, gpus.network});
+  return links_of(rings);
 }
 
 NcclLinks nccl_links(const ho::cost::Cluster& levels) {
-  Networks networks;
-  for (const ho::cost::Level& level : levels) {
-    const ho::cost::Network* const network = network_of(level);
-    if (network == nullptr && level.size > 1) {
-      return {{}, {levels}};  // they are what collectives have been measured to take
-    }
-    networks.emplace_back(network == nullptr ? "" : network->name);
+  const auto is_measured = [](const ho::cost::Level& level) {
+    return level.size > 1 && level.network.empty();
+  };
+  if (std::any_of(levels.begin(), levels.end(), is_measured)) {
+    return {{}, {levels}};  // they are what collectives have been measured to take
   }
-  return links_of(with_joined_nics(levels), networks);
+  return links_of(with_joined_nics(levels));
 }
 
 }  // namespace paro

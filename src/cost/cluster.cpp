@@ -14,11 +14,10 @@ std::string field_of(const Cluster& cluster, size_t level, std::string_view fiel
   return fmt::format("level {} ({}): {}", level, cluster[level].name, field);
 }
 
-// Beyond these a plan would have numbers that nobody can read.
+// Beyond these, as beyond kMaxCallSeconds, a plan would have numbers that nobody can read.
 constexpr double kMinRate = 1;
 constexpr double kMinShare = 1e-6;
 constexpr double kMaxNics = 1e6;
-constexpr double kMaxSeconds = 3600;
 
 struct Quantity {
   std::string_view field;
@@ -62,11 +61,11 @@ Status check_level(const Cluster& cluster, size_t at) {
                "takes 1, all NICs at their full rate, or more, up to 1000000"},
       Quantity{"latency",
                level.latency_s,
-               level.latency_s >= 0 && level.latency_s <= kMaxSeconds,
+               level.latency_s >= 0 && level.latency_s <= kMaxCallSeconds,
                "takes seconds from 0 to 3600"},
       Quantity{"start",
                level.start_s,
-               level.start_s >= 0 && level.start_s <= kMaxSeconds,
+               level.start_s >= 0 && level.start_s <= kMaxCallSeconds,
                "takes seconds from 0 to 3600"},
   };
   for (const Quantity& quantity : quantities) {
@@ -228,6 +227,20 @@ std::vector<uint64_t> group_sizes(const Cluster& cluster) {
     below *= level.size;
   }
   return sizes;
+}
+
+std::vector<uint64_t> group_sizes_near(const Cluster& cluster, uint64_t size) {
+  const std::vector<uint64_t> sizes = group_sizes(cluster);
+  const auto above = std::ranges::upper_bound(sizes, size);
+  const auto below = std::ranges::lower_bound(sizes, size);
+  std::vector<uint64_t> near;
+  if (below != sizes.begin()) {
+    near.push_back(*(below - 1));
+  }
+  if (above != sizes.end()) {
+    near.push_back(*above);
+  }
+  return near;
 }
 
 }  // namespace ho::cost

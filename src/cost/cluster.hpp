@@ -52,10 +52,14 @@ struct Level {
   double start_s = 0;           // of a collective that reaches this level and none above
   LinearTable share_of_bytes;   // of the rate, by the bytes of a message
   LinearTable share_of_units;   // of the rate, by the units that a collective joins
+  // Whose times and shares these are (cost/networks.hpp); empty: somebody has given or measured
+  // some of them.
+  std::string network = {};
 };
 
 inline constexpr size_t kMaxLevels = 8;
 inline constexpr uint64_t kMaxRanks = uint64_t{1} << 24U;
+inline constexpr double kMaxCallSeconds = 3600;  // of a message's latency and of a start
 
 // From the innermost level outwards; at least one.
 using Cluster = std::vector<Level>;
@@ -83,5 +87,7 @@ using Members = std::array<uint32_t, kMaxLevels>;  // 1 beyond the cluster's lev
 
 // Sizes that tile the levels, between one rank and all, in ascending order.
 [[nodiscard]] std::vector<uint64_t> group_sizes(const Cluster& cluster);
+// The last of them below `size` and the first above it, where there are such.
+[[nodiscard]] std::vector<uint64_t> group_sizes_near(const Cluster& cluster, uint64_t size);
 
 }  // namespace ho::cost

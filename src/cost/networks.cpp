@@ -67,6 +67,7 @@ const Network* find_network(std::string_view name) {
 }
 
 Level with_defaults(Level level, const Network& network) {
+  level.network = network.name;
   level.latency_s = network.latency_s;
   level.start_s = network.start_s;
   level.share_of_bytes = LinearTable({network.shares.begin(), network.shares.end()});

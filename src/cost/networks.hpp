@@ -24,7 +24,7 @@ struct Network {
 // Null for a name that is none of them.
 [[nodiscard]] const Network* find_network(std::string_view name);
 
-// The level, its times and shares as the network's.
+// The level, its times and shares as the network's, and the name of that.
 [[nodiscard]] Level with_defaults(Level level, const Network& network);
 
 }  // namespace ho::cost

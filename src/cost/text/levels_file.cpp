@@ -115,6 +115,11 @@ Result<Level> level_of(const Json& json, std::string_view file, size_t at) {
   if (json.contains("network")) {  // before what overrides it
     HORING_TRY(take_network(field("network"), json["network"], level));
   }
+  for (const char* const own : {"latency", "start", "share_of_bytes", "share_of_units"}) {
+    if (json.contains(own)) {
+      level.network.clear();
+    }
+  }
   for (const auto& [key, value] : json.items()) {
     if (std::find(kLevelKeys.begin(), kLevelKeys.end(), key) == kLevelKeys.end()) {
       return invalid(fmt::format("{}: {} is not known; takes {}",
@@ -153,10 +158,14 @@ nlohmann::ordered_json level_json(const Level& level) {
   if (std::isfinite(level.rate)) {
     json["rate"] = rate_text(level.rate);
   }
-  json["latency"] = exact_time_text(level.latency_s);
-  json["start"] = exact_time_text(level.start_s);
   json["nics"] = level.nics;
   json["oversubscription"] = level.oversubscription;
+  if (!level.network.empty()) {  // it has the rest
+    json["network"] = level.network;
+    return json;
+  }
+  json["latency"] = exact_time_text(level.latency_s);
+  json["start"] = exact_time_text(level.start_s);
   if (!level.share_of_bytes.points().empty()) {
     json["share_of_bytes"] = table_json(level.share_of_bytes);
   }

@@ -144,7 +144,7 @@ TEST_CASE("levels have NCCL's protocols where nobody has measured them") {
   };
   equal(named.protocols, in_short.protocols);
   equal(named.trees, in_short.trees);
-  levels[1].latency_s *= 1.5;  // measured
+  levels[1].network.clear();  // somebody has measured it
   CHECK(nccl_links(levels).protocols.empty());
   equal(nccl_links(levels).trees, {levels});
 }

@@ -109,6 +109,15 @@ TEST_CASE("the sizes of groups that tile the levels") {
   CHECK(group_sizes({level("rank", 1, 1)}).empty());
 }
 
+TEST_CASE("the sizes next to one are those that tile") {
+  using Sizes = std::vector<uint64_t>;
+  CHECK(group_sizes_near(pods(), 12) == Sizes{8, 16});
+  CHECK(group_sizes_near(pods(), 8) == Sizes{4, 16});
+  CHECK(group_sizes_near(pods(), 1) == Sizes{2});
+  CHECK(group_sizes_near(pods(), 1000) == Sizes{256});
+  CHECK(group_sizes_near({level("rank", 1, 1)}, 3).empty());
+}
+
 TEST_CASE("ranks at any positions are members where all units have as many of them") {
   const Cluster cluster{level("node", 2, 1), level("pod", 3, 1), level("site", 2, 1)};
   const auto found = [&](const std::vector<uint64_t>& positions) {

@@ -54,6 +54,26 @@ TEST_CASE("a file of levels is read, and networks fill in what it leaves out") {
   CHECK(rank_count(file->levels) == 512);
 }
 
+TEST_CASE("a level is a network's as long as nothing of it is given, and comes back as that") {
+  const auto network_with = [](const std::string& more) {
+    const auto file = parse_levels(
+        R"({"levels": [{"size": 8, "rate": "450GB", "network": "nvlink")" + more + "}]}", "c.json");
+    INFO(file.status().message());
+    REQUIRE(file.ok());
+    const auto back = parse_levels(levels_text(*file), "again");
+    REQUIRE(back.ok());
+    CHECK(back->levels[0].network == file->levels[0].network);
+    CHECK(back->levels[0].latency_s == file->levels[0].latency_s);
+    return file->levels[0].network;
+  };
+  CHECK(network_with("") == "nvlink");
+  CHECK(network_with(R"(, "name": "node", "nics": 2, "oversubscription": 2)") == "nvlink");
+  CHECK(network_with(R"(, "latency": "3.4us")").empty());  // measured, and found to be as much
+  CHECK(network_with(R"(, "start": "9us")").empty());
+  CHECK(network_with(R"(, "share_of_bytes": [[4096, 0.5]])").empty());
+  CHECK(network_with(R"(, "share_of_units": [[16, 1], [64, 0.5]])").empty());
+}
+
 TEST_CASE("each field that decisions go by is in the texts that are compared") {
   const Cluster usual = parse_levels(kPods, "c.json")->levels;
   const auto compared_text = [](const Cluster& levels) {

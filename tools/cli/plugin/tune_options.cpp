@@ -1,5 +1,7 @@
 #include "cli/plugin/tune_options.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -114,6 +116,16 @@ Status take_levels(const CLI::App& app, TuneOptions& options) {
   HORING_ASSIGN(const auto levels, plugin::levels_from_environment());
   if (!levels) {
     return {};
+  }
+  if (const uint32_t ranks = options.ranks_per_node;
+      ranks > levels->front().size && !cost::inside_groups(*levels, ranks).ok()) {
+    return invalid(
+        fmt::format("{} {}: no unit of its levels has the {} ranks of a node; takes "
+                    "--ranks-per-node {}, or a file of such nodes",
+                    env::kLevelsFile.name,
+                    env::text(env::kLevelsFile),
+                    ranks,
+                    fmt::join(cost::group_sizes_near(*levels, ranks), " or ")));
   }
   const auto found = plugin::on_levels(*levels, inputs_of(options));
   if (!found.ok()) {

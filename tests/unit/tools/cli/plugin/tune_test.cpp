@@ -326,6 +326,18 @@ TEST_CASE("tune: levels of links stand in for what neither options nor other var
   CHECK(parse_tune({"--nodes", "5"}).exit_status == 2);
 }
 
+TEST_CASE("tune: levels of which no unit has a node's ranks are refused") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path("levels.json");
+  std::ofstream(path) << R"({"levels": [{"size": 7, "rate": "100GB"}, {"size": 13, "rate": "50GB"},
+      {"size": 11, "rate": "25GB"}]})";
+  const test::ScopedVariable variable("HORING_LEVELS_FILE", path);
+  CHECK(parse_tune({"--nodes", "4", "--ranks-per-node", "8"}).exit_status == 2);
+  CHECK_FALSE(parse_tune({"--nodes", "4", "--ranks-per-node", "7"}).exit_status);
+  CHECK_FALSE(parse_tune({"--nodes", "4", "--ranks-per-node", "91"}).exit_status);
+  CHECK_FALSE(parse_tune({"--nodes", "4", "--ranks-per-node", "5"}).exit_status);  // a part of one
+}
+
 TEST_CASE("tune: the tuner's own variables stand in for options that are not given") {
   const test::ScopedVariable nics("HORING_TUNER_NICS", "2");
   const test::ScopedVariable nic("HORING_TUNER_NIC_MBPS", "300");

@@ -26,31 +26,19 @@ std::vector<uint32_t> sizes_of(const PlannerRequest& request, const GroupSizeLis
   return sizes;
 }
 
-// The next sizes that tile, below and above: "8 or 16".
-std::string near_sizes(const PlannerRequest& request, uint32_t size) {
-  uint64_t below = 0;
-  uint64_t above = 0;
-  for (const uint64_t each : group_sizes(levels_of(request.world, request.links))) {
-    if (each < size) {
-      below = each;
-    } else if (above == 0) {
-      above = each;
-    }
-  }
-  return below > 0 && above > 0 ? fmt::format("{} or {}", below, above)
-                                : fmt::to_string(below + above);
-}
-
 ho::Result<PlannerRequest> with_listed_size(const PlannerRequest& request,
                                             uint32_t size,
                                             const GroupSizeList& list) {
   auto sized = with_group_size(request, size);
-  return sized.ok() ? sized
-                    : ho::invalid(fmt::format("{} {}: {}; takes {}",
-                                              list.named("group-sizes"),
-                                              size,
-                                              sized.status().message(),
-                                              near_sizes(request, size)));
+  if (sized.ok()) {
+    return sized;
+  }
+  const auto near = group_sizes_near(levels_of(request.world, request.links), size);
+  return ho::invalid(fmt::format("{} {}: {}; takes {}",
+                                 list.named("group-sizes"),
+                                 size,
+                                 sized.status().message(),
+                                 fmt::join(near, " or ")));
 }
 
 size_t size_of(size_t row) {
@@ -96,12 +84,11 @@ void set_reason(const std::vector<Candidate>& candidates, SizedPlans& plans) {
   const Candidate fastest = *extremes_of(candidates).fastest;
   const Candidate& other = is_other(fastest) ? fastest : *next;
   SizedPlan& chosen = plans.plans[plans.chosen];
-  plans.why = size_reason(candidates.front().figures,
-                          chosen.request.world.group_size,
-                          other.figures,
-                          plans.plans[size_of(other.row)].request.world.group_size);
-  chosen.recommendation.reasons.push_back(plans.why);
-  chosen.recommendation.why += " " + plans.why;
+  add_size_reason(candidates.front().figures,
+                  chosen.request.world.group_size,
+                  other.figures,
+                  plans.plans[size_of(other.row)].request.world.group_size,
+                  chosen.recommendation.reasons.back());
 }
 
 }  // namespace
@@ -143,8 +130,10 @@ ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request, const Grou
   for (size_t size = 0; size < requests.size(); ++size) {
     const auto first = figures.begin() + static_cast<std::ptrdiff_t>(size * kStrategyCount);
     HORING_ASSIGN(Recommendation recommendation,
-                  recommendation_of(
-                      {first, first + kStrategyCount}, of_size(size, candidates), requests[size]));
+                  recommendation_of({first, first + kStrategyCount},
+                                    of_size(size, candidates),
+                                    requests[size],
+                                    requests.size() > 1));
     result.plans.push_back({std::move(requests[size]), std::move(recommendation)});
   }
   set_extremes(extremes_of(candidates), result);

@@ -48,9 +48,6 @@ struct SizedPlans {
   std::optional<SizedRow> fastest;
   std::optional<SizedRow> smallest;
   std::optional<SizedRow> simplest;
-  // Why that size, one sentence, which is the last of its reasons too; empty where there is but one
-  // size, or nothing fits.
-  std::string why;
 };
 
 [[nodiscard]] ho::Result<SizedPlans> recommend_sizes(const PlannerRequest& request,

@@ -256,7 +256,8 @@ void set_recomputed(const Job& job, double sequence, const Batch& batch, Planner
                                   of_sequence,
                                   computing_s * slower * flops.executed() / executed,
                                   flops.forward / flops.executed(),
-                                  traffic});
+                                  traffic,
+                                  job.mfu || job.compute_s});
   }
 }
 
@@ -307,7 +308,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   const WorldShape nodes = request.world;
   const Precision precision = precision_of(job);
   const double sequence = sequence_of(job, request);
-  HORING_TRY(check(job.sizes, job.model, nodes, sequence, job.named));
+  HORING_TRY(check(job.sizes, job.model, levels_of(nodes, request.links), sequence, job.named));
   if (!job.precision && job.gpu) {
     request.assumed.push_back(
         fmt::format("precision {}: give {}", to_string(precision), job.named("precision")));
@@ -322,7 +323,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   request.world = data.world;
   request.links.nics_per_group = data.nics_per_group;
   if (!request.links.levels.empty()) {
-    HORING_ASSIGN(request.links.levels, data_parallel_levels(job.sizes, links.levels, job.named));
+    request.links.levels = data_parallel_levels(job.sizes, links.levels);
   }
   request.links.between_factor = between_factor(
       model_of_rank(job.model, job.sizes), levels_of(data.world, request.links), job.sizes);
@@ -333,6 +334,7 @@ ho::Result<JobSteps> apply(const Job& job, PlannerRequest& request) {
   const double of_sequence = activations_of(job, job.recompute, sequence, batch.accumulation);
   request.activation_bytes = job.activation_bytes.value_or(of_sequence * batch.micro_batch);
   request.activations_of_sequence = job.activation_bytes.value_or(of_sequence);
+  request.all_recomputed = job.recompute == Recompute::kFull;
   if (!job.activation_bytes) {
     if (request.compute_s > 0) {  // else it is not known what computing anew would take
       set_recomputed(job, sequence, batch, request);

@@ -63,7 +63,9 @@ void try_micro_batches(const Strategy& strategy,
 
 void try_recomputation(const PlannerRequest& request, std::vector<Remedy>& remedies) {
   for (const Recomputed& each : request.recomputed) {
-    Remedy remedy{std::string(each.name) + " recomputation", request};
+    Remedy remedy{
+        fmt::format("{} recomputation{}", each.name, each.at_reported_rate ? " at the same rate" : ""),
+        request};
     remedy.request.activation_bytes = each.activation_bytes;
     remedy.request.activations_of_sequence = each.activations_of_sequence;
     remedy.request.compute_s = each.compute_s + request.waiting_s;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/quantity.hpp"
 #include "cost/links.hpp"
 
 namespace paro {
@@ -60,10 +61,43 @@ double most_experts(const Transformer& model) {
   return most;
 }
 
+// "3 nodes of 8", "levels of 8 x 3 x 4"
+std::string shape_text(const ho::cost::Cluster& levels) {
+  if (levels.size() == 2) {
+    return fmt::format("{} of {}", ho::counted(levels[1].size, "node"), levels[0].size);
+  }
+  std::vector<uint32_t> sizes;
+  for (const ho::cost::Level& level : levels) {
+    sizes.push_back(level.size);
+  }
+  return fmt::format("levels of {}", fmt::join(sizes, " x "));
+}
+
+// The next fewer and the next more stages that tile, each of whole sets of ranks side by side: "4
+// or 12".
+std::string near_stages(const ho::cost::Cluster& levels, uint64_t beside, uint64_t stage) {
+  const uint64_t ranks = rank_count(levels);
+  std::vector<uint64_t> sizes = group_sizes(levels);
+  sizes.push_back(ranks);
+  uint64_t fewer = 0;
+  uint64_t more = 0;
+  for (const uint64_t size : sizes) {
+    if (size % beside != 0) {
+      continue;
+    }
+    if (size < stage) {
+      more = ranks / size;
+    } else if (fewer == 0) {
+      fewer = ranks / size;
+    }
+  }
+  return more > 0 ? fmt::format("{} or {}", fewer, more) : fmt::to_string(fewer);
+}
+
 ho::Status check_ranks(const Parallelism& sizes,
-                       const WorldShape& world,
+                       const ho::cost::Cluster& levels,
                        const ho::OptionNames& named) {
-  const uint32_t node = world.group_size;
+  const uint32_t node = levels.front().size;
   if (sizes.tensor > node) {
     return ho::invalid(fmt::format(
         "{} {}: is more than the {} ranks of a node, and every layer would wait for the network "
@@ -75,49 +109,45 @@ ho::Status check_ranks(const Parallelism& sizes,
         named("pp"),
         named("cp")));
   }
-  const double beside = double{1} * sizes.tensor * sizes.context;
-  if (beside < node ? !divides(beside, node) : !divides(node, beside)) {
-    return ho::invalid(
-        fmt::format("{} {} {} {}: {} ranks side by side and nodes of {} do not divide one another, "
-                    "as {} would",
-                    named("tp"),
-                    sizes.tensor,
-                    named("cp"),
-                    sizes.context,
-                    beside,
-                    node,
-                    beside < node ? near_divisors(static_cast<uint64_t>(beside), node)
-                                  : fmt::format("a multiple of {}", node)));
+  const uint64_t beside = uint64_t{1} * sizes.tensor * sizes.context;
+  if (!inside_groups(levels, beside).ok()) {
+    return ho::invalid(fmt::format("{} {} {} {}: {} ranks side by side do not tile {}, as {} would",
+                                   named("tp"),
+                                   sizes.tensor,
+                                   named("cp"),
+                                   sizes.context,
+                                   beside,
+                                   shape_text(levels),
+                                   fmt::join(group_sizes_near(levels, beside), " or ")));
   }
   HORING_TRY(must_divide(fmt::format("{} x {} x {} of", named("tp"), named("pp"), named("cp")),
                          sizes.ranks_of_replica(),
-                         double{1} * world.group_count * world.group_size,
+                         static_cast<double>(rank_count(levels)),
                          "ranks"));
   HORING_TRY(must_divide(named("tp"), sizes.tensor, node, "ranks of a node"));
-  const double stage = double{1} * world.group_count * node / sizes.pipeline;
-  if (stage < node ? !divides(stage, node) : !divides(node, stage)) {
-    return ho::invalid(
-        fmt::format("{} {}: stages of {} ranks and nodes of {} do not divide one another; takes {} "
-                    "stages on {} nodes, or nodes that the stages divide",
-                    named("pp"),
-                    sizes.pipeline,
-                    stage,
-                    node,
-                    near_divisors(sizes.pipeline, world.group_count),
-                    world.group_count));
+  const uint64_t stage = rank_count(levels) / sizes.pipeline;
+  if (!inside_groups(levels, stage).ok()) {
+    return ho::invalid(fmt::format("{} {}: stages of {} ranks do not tile {}; takes {} stages",
+                                   named("pp"),
+                                   sizes.pipeline,
+                                   stage,
+                                   shape_text(levels),
+                                   near_stages(levels, beside, stage)));
   }
-  const uint32_t replicas = data_parallel(sizes, world, 1).replicas;
-  return must_divide(named("ep"), sizes.expert, replicas, "ranks of data parallelism");
+  return must_divide(named("ep"),
+                     sizes.expert,
+                     static_cast<double>(rank_count(levels) / sizes.ranks_of_replica()),
+                     "ranks of data parallelism");
 }
 
 }  // namespace
 
 ho::Status check(const Parallelism& sizes,
                  const Transformer& model,
-                 const WorldShape& world,
+                 const ho::cost::Cluster& levels,
                  double sequence,
                  const ho::OptionNames& named) {
-  HORING_TRY(check_ranks(sizes, world, named));
+  HORING_TRY(check_ranks(sizes, levels, named));
   const Attention& attention = model.layers.front().attention;
   HORING_TRY(must_divide(named("tp"), sizes.tensor, attention.heads, "heads"));
   if (sizes.tensor < attention.kv_heads) {  // else keys and values are held more than once
@@ -162,25 +192,8 @@ DataParallel data_parallel(const Parallelism& sizes,
   return data;
 }
 
-ho::Result<ho::cost::Cluster> data_parallel_levels(const Parallelism& sizes,
-                                                   const ho::cost::Cluster& levels,
-                                                   const ho::OptionNames& named) {
-  const auto tiled = [&](uint64_t ranks, const std::string& options, std::string_view what) {
-    auto members = inside_groups(levels, ranks);
-    return members.ok()
-               ? members
-               : ho::invalid(fmt::format(
-                     "{}: {} must tile the levels: {}", options, what, members.status().message()));
-  };
-  HORING_TRY(
-      tiled(uint64_t{1} * sizes.tensor * sizes.context,
-            fmt::format("{} {} {} {}", named("tp"), sizes.tensor, named("cp"), sizes.context),
-            "ranks side by side")
-          .status());
-  HORING_ASSIGN(ho::cost::Members stage,
-                tiled(rank_count(levels) / sizes.pipeline,
-                      fmt::format("{} {}", named("pp"), sizes.pipeline),
-                      "stages"));
+ho::cost::Cluster data_parallel_levels(const Parallelism& sizes, const ho::cost::Cluster& levels) {
+  ho::cost::Members stage = inside_groups(levels, rank_count(levels) / sizes.pipeline).value();
   stage.front() /= sizes.tensor;
   ho::cost::Cluster data = levels;
   for (size_t at = 0; at < data.size(); ++at) {

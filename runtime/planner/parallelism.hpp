@@ -40,10 +40,11 @@ struct Parallelism {
   [[nodiscard]] bool alone() const { return ranks_of_replica() == 1 && expert == 1; }
 };
 
-// Ok, or which size cannot be and what it may be.
+// Ok, or which size cannot be and what it may be: stages, and the ranks of a sequence, must not
+// begin or end inside a unit.
 [[nodiscard]] ho::Status check(const Parallelism& sizes,
                                const Transformer& model,
-                               const WorldShape& world,
+                               const ho::cost::Cluster& levels,
                                double sequence,
                                const ho::OptionNames& named = {});
 
@@ -58,11 +59,9 @@ struct DataParallel {
                                          const WorldShape& world,
                                          double nics_per_node);
 // The same of a cluster of levels: of each, the units that a stage has, and the NICs that tensor
-// parallelism leaves one of its t sets. An error where stages, or the ranks of a sequence, would
-// begin and end inside a unit.
-[[nodiscard]] ho::Result<ho::cost::Cluster> data_parallel_levels(const Parallelism& sizes,
-                                                                 const ho::cost::Cluster& levels,
-                                                                 const ho::OptionNames& named = {});
+// parallelism leaves one of its t sets. Of sizes that check() accepts.
+[[nodiscard]] ho::cost::Cluster data_parallel_levels(const Parallelism& sizes,
+                                                     const ho::cost::Cluster& levels);
 
 // Of the stage that holds most: its layers and an embedding or a head, over t ranks (norms and
 // biases are few, and counted as split), the routed experts over e ranks beside.

@@ -1,5 +1,7 @@
 #include "planner/planner.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -127,6 +129,10 @@ std::vector<Candidate> in_order(const std::vector<Candidate>& candidates) {
 
 }  // namespace
 
+std::string Recommendation::why() const {
+  return fmt::format("{}", fmt::join(reasons, " "));
+}
+
 Extremes extremes_of(const std::vector<Candidate>& candidates) {
   Extremes all;
   if (candidates.empty()) {
@@ -234,8 +240,10 @@ ho::Result<std::vector<Candidate>> candidates_of(std::span<const PlannerRequest>
 
 ho::Result<Recommendation> recommendation_of(std::vector<StrategyFigures> figures,
                                              const std::vector<Candidate>& candidates,
-                                             const PlannerRequest& request) {
+                                             const PlannerRequest& request,
+                                             bool of_one_size) {
   Recommendation result;
+  result.of_one_size = of_one_size;
   result.figures = std::move(figures);
   for (const Candidate& each : candidates) {  // a row is the first of its candidates
     std::vector<size_t>& ranking = result.ranking;
@@ -247,9 +255,6 @@ ho::Result<Recommendation> recommendation_of(std::vector<StrategyFigures> figure
   static_cast<Extremes&>(result) = extremes_of(candidates);
   HORING_ASSIGN(result.near_miss, near_miss_of(result, request));
   result.reasons = reasons(result, request);
-  for (const std::string& reason : result.reasons) {
-    result.why += (result.why.empty() ? "" : " ") + reason;
-  }
   return result;
 }
 

@@ -60,11 +60,12 @@ struct Recommendation : Extremes {
   std::vector<StrategyFigures> figures;  // of all 14, in the order of all_strategies()
   std::vector<size_t> ranking;           // those of them that fit, the best first; may be empty
   std::optional<NearMiss> near_miss;
-  // Sentences with the figures that decided; where nothing fits, by how much, and what would help.
-  // By lines: what is recommended and its bottleneck, the runner-up, the near miss.
+  bool of_one_size = false;  // groups of other sizes are compared with these
+  // At most two sentences with the figures that decided: what is recommended and its bottleneck;
+  // the runner-up and the fastest. Where nothing fits, by how much, and the near miss.
   std::vector<std::string> reasons;
-  std::string why;  // the reasons as one line
 
+  [[nodiscard]] std::string why() const;  // the reasons as one line
   [[nodiscard]] const StrategyFigures* recommended() const { return ranked(0); }
   [[nodiscard]] const StrategyFigures* runner_up() const { return ranked(1); }
 
@@ -88,7 +89,8 @@ struct Recommendation : Extremes {
 // and what follows for one request from its own of them.
 [[nodiscard]] ho::Result<Recommendation> recommendation_of(std::vector<StrategyFigures> figures,
                                                            const std::vector<Candidate>& candidates,
-                                                           const PlannerRequest& request);
+                                                           const PlannerRequest& request,
+                                                           bool of_one_size = false);
 
 // Of candidates in that order; may be of several requests.
 [[nodiscard]] Extremes extremes_of(const std::vector<Candidate>& candidates);

@@ -28,22 +28,22 @@ std::string memory_clause(const StrategyFigures& best, const PlannerRequest& req
 std::string bottleneck(const StrategyFigures& best) {
   const StepTime& time = best.time;
   if (time.communication_s == 0) {
-    return "Nothing is communicated.";
+    return "nothing is communicated";
   }
   const double counts_s = kCounts * time.step_s;
   if (time.exposed_s <= counts_s) {
-    return "Computation is the bottleneck.";
+    return "computation is the bottleneck";
   }
   const double gain_s = std::max(time.intra.gain_s, time.inter.gain_s);
   if (time.waiting_s > std::max(gain_s, counts_s)) {
     return fmt::format(
-        "What other dimensions of parallelism send is the bottleneck and holds it up by {}.",
+        "what other dimensions of parallelism send is the bottleneck and holds it up by {}",
         ho::seconds_text(time.waiting_s));
   }
   if (gain_s <= counts_s) {
-    return "The links inside and between groups are the bottleneck, neither more than the other.";
+    return "the links inside and between groups are the bottleneck, neither more than the other";
   }
-  return fmt::format("The links {} groups are the bottleneck and hold it up by {}.",
+  return fmt::format("the links {} groups are the bottleneck and hold it up by {}",
                      gain_s == time.inter.gain_s ? "between" : "inside",
                      ho::seconds_text(gain_s));
 }
@@ -98,27 +98,44 @@ std::string fastest_text(const Recommendation& all, const PlannerRequest& reques
 }
 
 // Of one that fits and is not recommended: "The runner-up III"
-std::string other_sentence(const std::string& subject,
-                           const Recommendation& all,
-                           const StrategyFigures& other) {
+std::string other_clause(const std::string& subject,
+                         const Recommendation& all,
+                         const StrategyFigures& other,
+                         const PlannerRequest& request) {
   const StrategyFigures& best = *all.recommended();
   const StrategyFigures& fastest = all.fastest->figures;
+  const std::string step = ho::seconds_text(other.time.step_s);
   if (!as_fast(fastest.time.step_s, other.time.step_s)) {
-    return fmt::format("{} would take {}, {} of it exposed.",
+    return fmt::format("{} would take {}, {} of it exposed",
                        subject,
-                       ho::seconds_text(other.time.step_s),
+                       step,
                        ho::seconds_text(other.time.exposed_s));
   }
   const std::string worse = worse_clause(best, other);
   if (worse.empty()) {
-    return fmt::format(
-        "{} is as fast ({}) and no better.", subject, ho::seconds_text(other.time.step_s));
+    return fmt::format("{} is as fast ({}) and no better", subject, step);
   }
-  return fmt::format("{} is {} ({}) but {}.",
+  const std::string of_size =
+      all.of_one_size ? fmt::format(" in groups of {}", request.world.group_size) : "";
+  return fmt::format("{} is {} ({}) but {}",
                      subject,
-                     is_same(other, fastest) ? "the fastest" : "as fast",
-                     ho::seconds_text(other.time.step_s),
+                     is_same(other, fastest) ? "the fastest" + of_size : "as fast",
+                     step,
                      worse);
+}
+
+// Of the runner-up, and of the fastest where that is another one.
+std::string others_sentence(const Recommendation& all, const PlannerRequest& request) {
+  const StrategyFigures* const next = all.runner_up();
+  const StrategyFigures& fastest = all.fastest->figures;
+  std::string text =
+      next == nullptr
+          ? "Nothing else fits"
+          : other_clause("The runner-up " + letters(next->strategy), all, *next, request);
+  if (!is_same(fastest, *all.recommended()) && (next == nullptr || !is_same(fastest, *next))) {
+    text += "; " + other_clause(fastest_text(all, request), all, fastest, request);
+  }
+  return text + ".";
 }
 
 // "sums in 16 bits (76.5 GB, 77 s a step), with 5 groups of 8 (79 GB) or with .."
@@ -139,8 +156,7 @@ std::string near_miss_sentence(const Recommendation& all) {
                                           [](const StrategyFigures& a, const StrategyFigures& b) {
                                             return a.time.step_s < b.time.step_s;
                                           });
-  const bool of_fastest =
-      all.recommended() == nullptr && as_fast(fastest.time.step_s, figures.time.step_s);
+  const bool of_fastest = as_fast(fastest.time.step_s, figures.time.step_s);
   return fmt::format("{}{} would take {} but lacks {}; it fits with {}.",
                      of_fastest ? "Of those as fast as the fastest " : "",
                      letters(figures.strategy),
@@ -188,11 +204,17 @@ std::string nothing_fits(const Recommendation& recommendation, const PlannerRequ
       ho::bytes_text(buffers),
       ho::bytes_text(need.activations),
       more_groups_clause(recommendation, request));
-  if (need.activations >= smallest.missing_bytes) {
-    const uint32_t micro_batch =
-        request.sequences > 0 ? request.sequences / smallest.micro_batches : request.micro_batch;
-    text += fmt::format("; {}recomputing activations helps if it saves as much",
-                        micro_batch == 1 ? "" : "a smaller micro-batch or ");
+  const uint32_t micro_batch =
+      request.sequences > 0 ? request.sequences / smallest.micro_batches : request.micro_batch;
+  std::vector<std::string_view> less;  // of activations
+  if (micro_batch != 1) {
+    less.emplace_back("a smaller micro-batch");
+  }
+  if (!request.all_recomputed) {
+    less.emplace_back("recomputing activations");
+  }
+  if (need.activations >= smallest.missing_bytes && !less.empty()) {
+    text += fmt::format("; {} helps if it saves as much", fmt::join(less, " or "));
   } else if (buffers >= smallest.missing_bytes) {
     text += "; smaller layers take smaller buffers";
   }
@@ -201,45 +223,38 @@ std::string nothing_fits(const Recommendation& recommendation, const PlannerRequ
 
 }  // namespace
 
-std::string size_reason(const StrategyFigures& best,
-                        uint32_t size,
-                        const StrategyFigures& other,
-                        uint32_t other_size) {
-  const std::string subject = fmt::format(
-      "Groups of {} are taken: {} in groups of {}", size, letters(other.strategy), other_size);
+void add_size_reason(const StrategyFigures& best,
+                     uint32_t size,
+                     const StrategyFigures& other,
+                     uint32_t other_size,
+                     std::string& sentence) {
   const std::string step = ho::seconds_text(other.time.step_s);
-  if (!as_fast(best.time.step_s, other.time.step_s)) {
-    return fmt::format("{} would take {}.", subject, step);
-  }
   const std::string worse = worse_clause(best, other);
-  return worse.empty() ? fmt::format("{} is as fast ({}) and no better.", subject, step)
-                       : fmt::format("{} is as fast ({}) but {}.", subject, step, worse);
+  sentence.pop_back();
+  sentence += fmt::format(
+      "; groups of {} are taken: {} in groups of {} {}.",
+      size,
+      letters(other.strategy),
+      other_size,
+      !as_fast(best.time.step_s, other.time.step_s)
+          ? "would take " + step
+          : fmt::format(
+                "is as fast ({}) {}", step, worse.empty() ? "and no better" : "but " + worse));
 }
 
 std::vector<std::string> reasons(const Recommendation& recommendation,
                                  const PlannerRequest& request) {
-  std::vector<std::string> lines;
   const StrategyFigures* const best = recommendation.recommended();
-  if (best == nullptr) {
-    lines.push_back(nothing_fits(recommendation, request));
-  } else {
-    lines.push_back(fmt::format("{} takes {} a step, {} of it exposed communication, and {}. {}",
-                                letters(best->strategy),
-                                ho::seconds_text(best->time.step_s),
-                                ho::seconds_text(best->time.exposed_s),
-                                memory_clause(*best, request),
-                                bottleneck(*best)));
-    const StrategyFigures* const next = recommendation.runner_up();
-    const StrategyFigures& fastest = recommendation.fastest->figures;
-    lines.push_back(
-        next == nullptr
-            ? "Nothing else fits."
-            : other_sentence("The runner-up " + letters(next->strategy), recommendation, *next));
-    if (!is_same(fastest, *best) && (next == nullptr || !is_same(fastest, *next))) {
-      lines.push_back(
-          other_sentence(fastest_text(recommendation, request), recommendation, fastest));
-    }
+  if (best != nullptr) {
+    return {fmt::format("{} takes {} a step, {} of it exposed communication, and {}; {}.",
+                        letters(best->strategy),
+                        ho::seconds_text(best->time.step_s),
+                        ho::seconds_text(best->time.exposed_s),
+                        memory_clause(*best, request),
+                        bottleneck(*best)),
+            others_sentence(recommendation, request)};
   }
+  std::vector<std::string> lines{nothing_fits(recommendation, request)};
   if (recommendation.near_miss) {
     lines.push_back(near_miss_sentence(recommendation));
   }

@@ -13,11 +13,12 @@ namespace paro {
 [[nodiscard]] std::vector<std::string> reasons(const Recommendation& recommendation,
                                                const PlannerRequest& request);
 
-// Why groups of `size`, with which `best` is the best of all sizes, and not of another size, with
-// `other`.
-[[nodiscard]] std::string size_reason(const StrategyFigures& best,
-                                      uint32_t size,
-                                      const StrategyFigures& other,
-                                      uint32_t other_size);
+// Adds to a sentence why groups of `size`, with which `best` is the best of all sizes, and not of
+// another size, with `other`.
+void add_size_reason(const StrategyFigures& best,
+                     uint32_t size,
+                     const StrategyFigures& other,
+                     uint32_t other_size,
+                     std::string& sentence);
 
 }  // namespace paro

@@ -23,6 +23,7 @@ inline constexpr auto kMaxRanks = static_cast<uint32_t>(ho::cost::kMaxRanks);
 inline constexpr double kMaxParameters = 1e15;
 inline constexpr double kMaxBytes = 1e18;  // and bytes per second
 inline constexpr double kMaxSeconds = 1e9;
+inline constexpr double kMaxCallSeconds = ho::cost::kMaxCallSeconds;
 inline constexpr uint32_t kMaxMicroBatches = 1'000'000;  // and sequences of a rank
 inline constexpr double kMinNics = 1e-3;
 
@@ -54,6 +55,7 @@ struct Recomputed {
   double compute_s = 0;  // without what is waited for
   double forward_share = 0;
   std::vector<DimensionTraffic> traffic = {};  // of other dimensions, for a sequence
+  bool at_reported_rate = false;  // the seconds are of kernels that are as fast as the step's
 };
 
 struct PlannerRequest {
@@ -101,6 +103,7 @@ struct PlannerRequest {
   uint32_t micro_batch = 0;            // sequences that `activation_bytes` are of; 0: not known
   OtherDimensions others;              // what they send, where `waiting_s` is of it
   std::vector<Recomputed> recomputed;  // what else the step might do
+  bool all_recomputed = false;         // there is no more to keep less of
   std::vector<std::string> assumed;    // what was not given: "sequences of 2048 tokens: give .."
 };
 

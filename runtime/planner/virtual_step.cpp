@@ -114,6 +114,13 @@ class ActionCosts {
   double trained_s_;    // its update
 };
 
+// What is left of a collective where links of the kind `free` take no time: what it takes of the
+// other kind.
+ActionCost without(Link free, const ActionCost& cost) {
+  const Link other = free == Link::kIntra ? Link::kInter : Link::kIntra;
+  return {cost.seconds * cost.held(other), other, 0};
+}
+
 // A step of which a plan has some micro-batches.
 class Run {
  public:
@@ -125,12 +132,13 @@ class Run {
     }
   }
 
-  // Where collectives that wait for links of the kind `free` take no time; kNone: all take theirs.
+  // Where links of the kind `free` take no time; kNone: all take theirs.
   double path_s(Link free) {
     std::vector<ActionCost> costs = costs_;
     for (ActionCost& cost : costs) {
-      cost.seconds = free != Link::kNone && cost.link == free ? 0 : cost.seconds;
-      cost.beside = free == Link::kNone ? cost.beside : 0;
+      if (free != Link::kNone && cost.link != Link::kNone) {
+        cost = without(free, cost);
+      }
     }
     const CriticalPath path = critical_path(plan_, costs, further_);
     steady_ = steady_ && path.steady;

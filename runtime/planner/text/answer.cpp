@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/escaped.hpp"
 #include "cost/text/json_object.hpp"
 #include "planner/batch.hpp"
 #include "planner/sent_bytes.hpp"
@@ -333,7 +334,7 @@ Json report_json(const Report& report) {
   add_extreme(json, "smallest", report, recommendation.smallest, report.sizes.smallest);
   add_extreme(json, "simplest", report, recommendation.simplest, report.sizes.simplest);
   json["near_miss"] = near_miss_json(recommendation);
-  json["why"] = recommendation.why;
+  json["why"] = recommendation.why();
   json["reasons"] = recommendation.reasons;
   json["ranking"] = Json::array();
   for (const size_t row : recommendation.ranking) {
@@ -365,7 +366,9 @@ std::string json_text(const Sweep& sweep) {
   return dumped_text(json);
 }
 
-ho::Result<std::string> answer_to(std::string_view request) {
+namespace {
+
+ho::Result<std::string> answer_or_why_not(std::string_view request) {
   HORING_ASSIGN(const nlohmann::json json, ho::parse_object(request, "paro_plan", all_keys()));
   PlanTexts texts;
   texts.named = ho::OptionNames::as_keys();
@@ -380,6 +383,18 @@ ho::Result<std::string> answer_to(std::string_view request) {
   HORING_ASSIGN(PlanOptions options, understand(texts));
   HORING_ASSIGN(const Report report, report_of(std::move(options), {}));
   return json_text(report);
+}
+
+}  // namespace
+
+ho::Result<std::string> answer_to(std::string_view request) {
+  auto answer = answer_or_why_not(request);
+  if (answer.ok()) {
+    return answer;
+  }
+  const ho::Status status = answer.status();
+  // Texts of the request may have line ends.
+  return ho::Status(status.code(), ho::escaped(status.message(), status.message().size()));
 }
 
 }  // namespace paro

@@ -31,9 +31,12 @@ constexpr std::array kQuantities{
     FileQuantity{"memory", &ClusterFacts::memory_bytes, ho::parse_size, "80GB", kMaxBytes},
     FileQuantity{"intra", &ClusterFacts::intra_bytes_per_s, ho::parse_rate, "2000Gbit", kMaxBytes},
     FileQuantity{"inter", &ClusterFacts::inter_bytes_per_s, ho::parse_rate, "80Gbit", kMaxBytes},
-    FileQuantity{"intra_call", &ClusterFacts::intra_call_s, ho::parse_time, "20us", kMaxSeconds},
-    FileQuantity{"inter_call", &ClusterFacts::inter_call_s, ho::parse_time, "100us", kMaxSeconds},
-    FileQuantity{"world_call", &ClusterFacts::world_call_s, ho::parse_time, "100us", kMaxSeconds},
+    FileQuantity{
+        "intra_call", &ClusterFacts::intra_call_s, ho::parse_time, "20us", kMaxCallSeconds},
+    FileQuantity{
+        "inter_call", &ClusterFacts::inter_call_s, ho::parse_time, "100us", kMaxCallSeconds},
+    FileQuantity{
+        "world_call", &ClusterFacts::world_call_s, ho::parse_time, "100us", kMaxCallSeconds},
 };
 
 ho::Status set(ClusterFacts& facts,

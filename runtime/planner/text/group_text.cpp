@@ -50,6 +50,31 @@ std::string part_text(const Cluster& levels, const ho::cost::Members& members) {
 
 }  // namespace
 
+ho::Result<GroupSizeList> parse_group_sizes(const PlanTexts::Text& text,
+                                            const ho::OptionNames& named) {
+  GroupSizeList list;
+  list.named = named;
+  if (!text || *text == "all") {
+    list.all = text.has_value();
+    return list;
+  }
+  const std::string what = named("group-sizes");
+  for (size_t begin = 0; begin != std::string::npos;) {
+    const size_t comma = text->find(',', begin);
+    const std::string_view piece = std::string_view(*text).substr(begin, comma - begin);
+    if (piece.empty()) {
+      return ho::invalid(fmt::format(
+          "{} '{}': takes whole numbers with a comma between each two, as 4,8,16, or all",
+          what,
+          *text));
+    }
+    HORING_ASSIGN(const uint32_t size, ho::parse_whole(what, piece, 1U));
+    list.sizes.push_back(size);
+    begin = comma == std::string::npos ? comma : comma + 1;
+  }
+  return list;
+}
+
 std::string levels_text(const PlannerRequest& request) {
   const Cluster levels = levels_of(request.world, request.links);
   std::string text;
@@ -105,7 +130,7 @@ std::string sizes_text(const Report& report) {
                                           ho::bytes_text(spine_bytes(*best, plan.request)));
     text += "  " + groups_text(plan.request) + "\n";
   }
-  return report.sizes.why.empty() ? text : text + report.sizes.why + "\n";
+  return text;
 }
 
 }  // namespace paro

@@ -7,6 +7,10 @@
 
 namespace paro {
 
+// "4,8,16", "all", or nothing: a node's ranks.
+[[nodiscard]] ho::Result<GroupSizeList> parse_group_sizes(const PlanTexts::Text& text,
+                                                          const ho::OptionNames& named);
+
 // "site: 64 pods, 400 Gbit/s on each of 256 NICs, 4 to 1; ..", the innermost level first.
 [[nodiscard]] std::string levels_text(const PlannerRequest& request);
 

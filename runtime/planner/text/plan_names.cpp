@@ -178,10 +178,26 @@ std::string network_of(const PlanTexts& texts) {
   return "infiniband";
 }
 
+// Of more than the GPU has.
+void note_memory(const PlanTexts& texts,
+                 const ClusterFacts& facts,
+                 const Gpu& gpu,
+                 std::vector<std::string>& assumed) {
+  const double memory_bytes = gpu.memory_gb * 1e9;
+  if (facts.memory_bytes.value_or(0) > memory_bytes) {
+    assumed.push_back(fmt::format("{} of memory, though {} has {}: give {}",
+                                  ho::bytes_text(*facts.memory_bytes),
+                                  gpu.name,
+                                  ho::bytes_text(memory_bytes),
+                                  texts.named("memory")));
+  }
+}
+
 // Beside levels, which have all links.
 ho::Result<ClusterFacts> with_memory(const PlanTexts& texts,
                                      const ClusterFacts& facts,
-                                     const std::optional<Gpu>& gpu) {
+                                     const std::optional<Gpu>& gpu,
+                                     std::vector<std::string>& assumed) {
   if (texts.instance || texts.network) {
     return ho::invalid(
         fmt::format("{} beside a cluster of levels, which has its links: leave it out{}",
@@ -191,6 +207,7 @@ ho::Result<ClusterFacts> with_memory(const PlanTexts& texts,
   ClusterFacts machine;
   if (gpu) {
     machine.memory_bytes = gpu->memory_gb * 1e9;
+    note_memory(texts, facts, *gpu, assumed);
   }
   return merged(facts, machine);
 }
@@ -203,7 +220,7 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
   HORING_ASSIGN(const std::optional<Gpu> gpu, gpu_of(texts));
   ClusterFacts machine;
   if (!facts.levels.empty()) {
-    return with_memory(texts, facts, gpu);
+    return with_memory(texts, facts, gpu, assumed);
   }
   std::string peak;  // of what the NICs' rate is one
   if (texts.instance) {
@@ -229,10 +246,21 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
     }
     HORING_TRY(set_network(texts, machine));
     peak.clear();
+    for (const auto& [name, text] :
+         {std::pair("inter", &texts.inter), std::pair("nics", &texts.nics)}) {
+      if (*text) {
+        assumed.push_back(fmt::format("{} {} counts, not that of {} {}",
+                                      texts.named(name),
+                                      **text,
+                                      texts.named("network"),
+                                      *texts.network));
+      }
+    }
   }
   if (gpu) {
     machine.memory_bytes = gpu->memory_gb * 1e9;
     machine.intra_bytes_per_s = gpu->link_gbytes * 1e9;
+    note_memory(texts, facts, *gpu, assumed);
   }
   ClusterFacts all = merged(facts, machine);
   if (texts.network) {  // it counts before a file
@@ -356,16 +384,27 @@ ho::Status take_export(const PlanTexts& texts, PlanOptions& options) {
   return {};
 }
 
+namespace {
+
+// NVLink where no GPU says otherwise.
+const char* inside_network(const PlanOptions& options) {
+  return options.gpu && options.gpu->link == GpuLink::kPcie ? "pcie" : "nvlink";
+}
+
+}  // namespace
+
 ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options) {
   PlannerRequest& request = options.request;
   const bool gpu = texts.gpu || texts.instance;
   if (gpu && !texts.effects) {
     request.effects = kGpuEffects;
-    request.assumed.push_back(
-        fmt::format("of hidden communication {} comes back, jitter {}, as on GPUs: give {}",
-                    kGpuEffects.slowdown,
-                    kGpuEffects.jitter,
-                    texts.named("effects")));
+    const bool of_cluster = !texts.measure && options.facts.slowdown;
+    request.assumed.push_back(fmt::format(
+        "{}jitter {}, as on GPUs: give {}",
+        of_cluster ? ""
+                   : fmt::format("of hidden communication {} comes back, ", kGpuEffects.slowdown),
+        kGpuEffects.jitter,
+        texts.named("effects")));
   }
   if (texts.collectives && texts.world_algorithm) {
     return ho::invalid(fmt::format("{} {} beside {} {}, which has its own: leave one of them out",
@@ -395,11 +434,20 @@ ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options) {
   return {};
 }
 
-void note_network(const PlanOptions& options, PlannerRequest& request) {
-  request.assumed.push_back(fmt::format("{} between nodes: give {}, or {} with levels",
-                                        *options.nccl_network,
-                                        options.named("instance"),
-                                        options.named("cluster")));
+void note_networks(const PlanOptions& options, const WorldShape& nodes, PlannerRequest& request) {
+  if (!options.nccl_network || !request.links.levels.empty()) {
+    return;
+  }
+  const auto note = [&](std::string_view what, std::string_view option) {
+    request.assumed.push_back(fmt::format(
+        "{}: give {}, or {} with levels", what, options.named(option), options.named("cluster")));
+  };
+  if (!options.gpu && nodes.group_size > 1) {
+    note(fmt::format("{} inside nodes", inside_network(options)), "gpu");
+  }
+  if (options.network_assumed && nodes.group_count > 1) {
+    note(fmt::format("{} between nodes", *options.nccl_network), "instance");
+  }
 }
 
 ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
@@ -410,16 +458,20 @@ ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request) {
   links.world = WorldAlgorithm::kMultiRing;
   if (!links.levels.empty()) {
     NcclLinks nccl = nccl_links(links.levels);
+    if (nccl.protocols.empty()) {  // a part of them, which data parallelism has, is measured too
+      for (ho::cost::Level& level : links.levels) {
+        level.network.clear();
+      }
+    }
     links.protocols = std::move(nccl.protocols);
     links.trees = std::move(nccl.trees);
     return {};
   }
-  const bool pcie = options.gpu && options.gpu->link == GpuLink::kPcie;
   // A level that joins nothing may have any rate.
   const GpuCluster gpus{request.world.group_count,
                         request.world.group_size,
                         std::max(links.intra_bytes_per_s, 1.0),
-                        pcie ? "pcie" : "nvlink",
+                        inside_network(options),
                         links.nics_per_group,
                         std::max(links.inter_bytes_per_s, 1.0),
                         *options.nccl_network};

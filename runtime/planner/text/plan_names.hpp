@@ -21,13 +21,13 @@ namespace paro {
 
 // Whose collectives: --collectives or --world-algorithm says so, else NCCL's where a GPU is known
 // and HO-Ring's elsewhere. Steps with a GPU have what GPUs add unless --effects says otherwise.
-// After take_job().
+// After take_job(), and after what a cluster file has.
 [[nodiscard]] ho::Status take_collectives(const PlanTexts& texts, PlanOptions& options);
 // The links as NCCL's protocols see them, where options.nccl_network is there: of the request's
 // world.
 [[nodiscard]] ho::Status set_nccl(const PlanOptions& options, PlannerRequest& request);
-// That this network was assumed.
-void note_network(const PlanOptions& options, PlannerRequest& request);
+// Which networks were assumed, of a cluster of so many nodes.
+void note_networks(const PlanOptions& options, const WorldShape& nodes, PlannerRequest& request);
 
 // For which framework a program is to be written, and by which strategy.
 [[nodiscard]] ho::Status take_export(const PlanTexts& texts, PlanOptions& options);

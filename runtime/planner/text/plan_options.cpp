@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/quantity.hpp"
+#include "planner/text/group_text.hpp"
 #include "planner/text/plan_names.hpp"
 #include "planner/text/unit_list.hpp"
 
@@ -238,6 +239,7 @@ struct Limits {
 constexpr Limits kBytesOfRank{0, kMaxBytes, " bytes"};
 constexpr Limits kRate{1, kMaxBytes, " bytes per second"};
 constexpr Limits kTime{0, kMaxSeconds, " seconds"};
+constexpr Limits kCall{0, kMaxCallSeconds, " seconds"};
 constexpr Limits kNics{0, kMaxRanks, ""};
 
 template <typename Value, typename Parse>
@@ -390,25 +392,6 @@ ho::Status take_model_and_step(const PlanTexts& texts, PlanOptions& options) {
               unit_count(request));
 }
 
-ho::Status take_group_sizes(const PlanTexts& texts, GroupSizeList& list) {
-  const PlanTexts::Text& text = texts.group_sizes;
-  list.named = texts.named;
-  if (!text || *text == "all") {
-    list.all = text.has_value();
-    return {};
-  }
-  for (size_t begin = 0; begin != std::string::npos;) {
-    const size_t comma = text->find(',', begin);
-    HORING_ASSIGN(
-        const uint32_t size,
-        ho::parse_whole(
-            texts.named("group-sizes"), std::string_view(*text).substr(begin, comma - begin), 1U));
-    list.sizes.push_back(size);
-    begin = comma == std::string::npos ? comma : comma + 1;
-  }
-  return {};
-}
-
 // Of one node, what is said of links between nodes.
 void note_unused_links(const PlanTexts& texts,
                        const ClusterFacts& facts,
@@ -428,11 +411,11 @@ void note_unused_links(const PlanTexts& texts,
   }
 }
 
-ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
+ho::Status take_facts(const PlanTexts& texts, PlanOptions& options) {
   ClusterFacts& facts = options.facts;
   const ho::OptionNames& named = texts.named;
   if (texts.effects || (texts.measure && texts.gpu)) {  // not of the processors that measure
-    facts.slowdown = options.request.effects.slowdown;
+    facts.slowdown = texts.effects ? options.request.effects.slowdown : kGpuEffects.slowdown;
   }
   HORING_TRY(take(texts.nodes, named("nodes"), facts.nodes, ho::parse_whole_up_to, 1U, kMaxRanks));
   HORING_TRY(take(texts.ranks_per_node,
@@ -449,13 +432,23 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
       take_within(texts.inter, named("inter"), facts.inter_bytes_per_s, ho::parse_rate, kRate));
   HORING_TRY(take_within(texts.nics, named("nics"), facts.nics, ho::parse_number, kNics));
   HORING_TRY(take_within(
-      texts.intra_call, named("intra-call"), facts.intra_call_s, ho::parse_time, kTime));
+      texts.intra_call, named("intra-call"), facts.intra_call_s, ho::parse_time, kCall));
   HORING_TRY(take_within(
-      texts.inter_call, named("inter-call"), facts.inter_call_s, ho::parse_time, kTime));
+      texts.inter_call, named("inter-call"), facts.inter_call_s, ho::parse_time, kCall));
   HORING_TRY(take_within(
-      texts.world_call, named("world-call"), facts.world_call_s, ho::parse_time, kTime));
+      texts.world_call, named("world-call"), facts.world_call_s, ho::parse_time, kCall));
+  if (texts.cluster && !texts.measure) {
+    HORING_ASSIGN(const ClusterFacts file, read_cluster_file(*texts.cluster, texts.named));
+    facts = merged(facts, file);
+  }
+  return {};
+}
+
+ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
+  ClusterFacts& facts = options.facts;
+  const ho::OptionNames& named = texts.named;
   HORING_TRY(take_algorithm(texts, options.request.links.world));
-  HORING_TRY(take_group_sizes(texts, options.group_sizes));
+  HORING_ASSIGN(options.group_sizes, parse_group_sizes(texts.group_sizes, named));
   options.measure = texts.measure;
   if (texts.measure) {
     if (texts.cluster || texts.nodes || texts.ranks_per_node || texts.intra || texts.inter ||
@@ -470,10 +463,7 @@ ho::Status take_cluster(const PlanTexts& texts, PlanOptions& options) {
     }
     return {};
   }
-  if (texts.cluster) {
-    HORING_ASSIGN(const ClusterFacts file, read_cluster_file(*texts.cluster, texts.named));
-    facts = merged(facts, file);
-  } else if (!texts.nodes && !texts.ranks_per_node && !texts.instance) {
+  if (!texts.cluster && !texts.nodes && !texts.ranks_per_node && !texts.instance) {
     return ho::invalid(
         fmt::format("the cluster is missing: give {} FILE, or {} with {}, with {} and {} or with "
                     "{}, {} and {}{}",
@@ -533,7 +523,12 @@ void note_defaults(const PlanTexts& texts, PlanOptions& options) {
        "1 NIC a node",
        "nics");
   note(texts.accumulation || texts.global_batch, "1 micro-batch a step", "accumulation");
+  note(texts.prefetch.has_value(), "1 layer gathered ahead", "prefetch");
+  note(texts.update_time.has_value(), "no time of the optimizer's update", "update-time");
   if (options.job) {
+    note(texts.recompute || (texts.compute_time && texts.activations),
+         "no recomputation",
+         "recompute");
     return;
   }
   note(texts.micro_batch.has_value(), "micro-batches of 1 sample", "micro-batch");
@@ -550,8 +545,7 @@ void note_defaults(const PlanTexts& texts, PlanOptions& options) {
 
 ho::Status complete(PlanOptions& options) {
   PlannerRequest& request = options.request;
-  const bool assumes_network = options.network_assumed && options.nccl_network &&
-                               request.links.levels.empty() && request.world.group_count > 1;
+  const WorldShape nodes = request.world;
   HORING_TRY(set_nccl(options, request));
   if (options.job) {
     HORING_TRY(check(request));
@@ -567,9 +561,7 @@ ho::Status complete(PlanOptions& options) {
   }
   request.micro_batch = options.micro_batch;
   request.bytes.gradient_sum = bytes_of_sum(request);
-  if (assumes_network) {
-    note_network(options, request);
-  }
+  note_networks(options, nodes, request);
   return {};
 }
 
@@ -583,6 +575,7 @@ ho::Result<PlanOptions> understand(const PlanTexts& texts) {
   options.command = texts.command;
   HORING_TRY(take_model_and_step(texts, options));
   HORING_TRY(take_job(texts, options));
+  HORING_TRY(take_facts(texts, options));
   HORING_TRY(take_collectives(texts, options));
   HORING_TRY(take_cluster(texts, options));
   HORING_TRY(take_prices(texts, options));

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/escaped.hpp"
 #include "base/near_names.hpp"
 #include "cli/paro/names_table.hpp"
 #include "cli/subcommands/option_error.hpp"
@@ -165,7 +166,8 @@ ho::Status check_output(const PlanTexts& texts, const PlanArguments& arguments) 
 
 int refuse(const std::string& message) {
   if (ho::first_rank()) {
-    std::fprintf(stderr, "paro plan: %s\n", message.c_str());
+    // What was typed may have line ends.
+    std::fprintf(stderr, "paro plan: %s\n", ho::escaped(message, message.size()).c_str());
   }
   return ho::fail_after_first_rank(ho::kUsageError);
 }

@@ -17,7 +17,8 @@ namespace paro::tool {
 namespace {
 
 int fail(const ho::Status& status) {
-  std::fprintf(stderr, "paro plan: %s\n", ho::message_text(status.message()).c_str());
+  std::fprintf(
+      stderr, "paro plan: %s\n", ho::escaped(status.message(), status.message().size()).c_str());
   return status.code() == ho::StatusCode::kInvalidArgument ? 2 : 1;
 }
 
@@ -105,7 +106,9 @@ int measure_and_show(const PlanArguments& arguments) {
   try {
     auto job = horing::Communicator::create();
     MeasuredJob measured = measure_job(job);
-    measured.slowdown = measure_slowdown(job);
+    if (!arguments.plan.facts.slowdown) {  // else it is known, and would not count
+      measured.slowdown = measure_slowdown(job);
+    }
     int32_t status = job.rank() == 0 ? show_measured(arguments, measured) : 0;
     job.broadcast(std::span<int32_t>(&status, 1), 0);
     return status;

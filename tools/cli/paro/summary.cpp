@@ -192,7 +192,10 @@ std::vector<std::string> assumed_of(const Sweep& sweep) {
 std::string impossible_text(const Sweep& sweep) {
   std::string text;
   for (const ImpossibleValue& each : sweep.impossible) {
-    text += fmt::format("{}={} is not possible: {}\n", sweep.option, each.value, each.why);
+    text += fmt::format("{}={} is not possible: {}\n",
+                        sweep.option,
+                        ho::escaped(each.value),
+                        ho::escaped(each.why));
   }
   return text;
 }

@@ -40,7 +40,7 @@ std::string table_text(const Report& report) {
                      named(report.recommendation.recommended(), "*"),
                      named(report.recommendation.runner_up(), "+"),
                      others_text(report),
-                     report.recommendation.why,
+                     report.recommendation.why(),
                      warnings_text(report.options.request.assumed));
 }
 

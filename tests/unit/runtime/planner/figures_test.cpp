@@ -356,4 +356,29 @@ TEST_CASE("a unit that others share is in a bucket with layers where it fits") {
   CHECK(two.memory.gradient_buffers == Approx(all / 3 * 2 * 4));
 }
 
+TEST_CASE("links that take no time leave a collective what it takes of the others") {
+  // Rings wait inside nodes for a little longer than between them.
+  PlannerRequest request = seven_billion();
+  request.world = {2, 16};
+  request.links.world = WorldAlgorithm::kMultiRing;
+  request.links.intra_bytes_per_s = 450e9;
+  request.links.inter_bytes_per_s = 241e9 / 8;
+  request.links.nics_per_group = 16;
+  request.compute_s = 0.3;
+  request.micro_batches = 2;
+  request.prefetch = 0;
+  const auto time_of = [](const PlannerRequest& of) {
+    return row_of(recommendation_for(of), "GGG").time;
+  };
+  const StepTime time = time_of(request);
+  REQUIRE(time.intra.busy_s > time.inter.busy_s);
+  CHECK(time.intra.gain_s < 0.9 * time.intra.busy_s);
+  PlannerRequest faster = request;
+  faster.links.intra_bytes_per_s = 1e18;
+  CHECK(time.step_s - time.intra.gain_s == Approx(time_of(faster).step_s).epsilon(0.001));
+  faster = request;
+  faster.links.inter_bytes_per_s = 1e18;
+  CHECK(time.step_s - time.inter.gain_s == Approx(time_of(faster).step_s).epsilon(0.001));
+}
+
 }  // namespace paro

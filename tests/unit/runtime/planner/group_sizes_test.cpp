@@ -47,7 +47,7 @@ std::vector<uint32_t> sizes_of(const SizedPlans& plans) {
 TEST_CASE("without a list the groups are the request's own") {
   const SizedPlans plans = plans_for(seven_billion(), {});
   REQUIRE(sizes_of(plans) == std::vector<uint32_t>{8});
-  CHECK(plans.plans[0].recommendation.why == recommendation_for(seven_billion()).why);
+  CHECK(plans.plans[0].recommendation.why() == recommendation_for(seven_billion()).why());
 }
 
 TEST_CASE(
@@ -148,11 +148,30 @@ TEST_CASE("the fastest and the smallest are of all sizes, and a sentence says wh
   }
   CHECK(plans.smallest->figures.memory.total() == least_bytes);
   const SizedPlan& chosen = plans.plans[plans.chosen];
-  INFO(plans.why);
-  CHECK(plans.why.find("Groups of " + std::to_string(chosen.request.world.group_size) +
-                       " are taken: ") == 0);
-  CHECK(chosen.recommendation.reasons.back() == plans.why);
-  CHECK(plans_for(seven_billion(), {}).why.empty());
+  const std::vector<std::string>& reasons = chosen.recommendation.reasons;
+  REQUIRE(reasons.size() == 2);
+  INFO(reasons[1]);
+  CHECK(has(reasons[1],
+            "; groups of " + std::to_string(chosen.request.world.group_size) + " are taken: "));
+  CHECK_FALSE(has(recommendation_for(seven_billion()).why(), " are taken: "));
+}
+
+TEST_CASE("of several sizes each says of its fastest that it is one of that size") {
+  const SizedPlans plans = plans_for(pods(), {true, {}});
+  size_t telling = 0;
+  for (const SizedPlan& plan : plans.plans) {
+    const Recommendation& all = plan.recommendation;
+    if (all.recommended() == nullptr) {
+      continue;
+    }
+    INFO(all.why());
+    const bool tells = has(all.why(), " is the fastest");
+    telling += tells ? 1 : 0;
+    CHECK(tells == has(all.why(),
+                       " is the fastest in groups of " +
+                           std::to_string(plan.request.world.group_size) + " ("));
+  }
+  CHECK(telling > 0);
 }
 
 TEST_CASE("sizes that do not tile are told") {

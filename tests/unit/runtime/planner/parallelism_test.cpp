@@ -26,8 +26,8 @@ ho::cost::Cluster four_pods() {
 
 std::string problem(const Parallelism& sizes,
                     const char* model,
-                    const WorldShape& world = kSixteenNodes) {
-  return check(sizes, *known_model(model), world, 8192).message();
+                    const ho::cost::Cluster& levels = levels_of_nodes()) {
+  return check(sizes, *known_model(model), levels, 8192).message();
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ TEST_CASE("a rank holds its stage's part") {
 
 TEST_CASE("layers that stages do not divide are spread evenly, and the longest stage counts") {
   const Transformer llama = *known_model("llama-3.1-405b");  // 126 layers
-  CHECK(check({.tensor = 8, .pipeline = 16}, llama, kSixteenNodes, 8192).ok());
+  CHECK(check({.tensor = 8, .pipeline = 16}, llama, levels_of_nodes(), 8192).ok());
   const RankModel stage = model_of_rank(llama, {.tensor = 8, .pipeline = 16});
   CHECK(stage.layers == 8);
   CHECK(stage.parameters() > model_of_rank(llama, {.tensor = 8, .pipeline = 18}).parameters());
@@ -206,11 +206,8 @@ TEST_CASE("each dimension lies in the levels that its ranks are apart") {
 
 TEST_CASE("data parallelism has what other dimensions leave of every level") {
   const auto left = [](const Parallelism& sizes) {
-    const auto data = data_parallel_levels(sizes, four_pods());
-    INFO(data.status().message());
-    REQUIRE(data.ok());
     std::vector<double> sizes_and_nics;
-    for (const ho::cost::Level& level : *data) {
+    for (const ho::cost::Level& level : data_parallel_levels(sizes, four_pods())) {
       sizes_and_nics.push_back(level.size);
       sizes_and_nics.push_back(level.nics);
     }
@@ -220,16 +217,24 @@ TEST_CASE("data parallelism has what other dimensions leave of every level") {
   CHECK(left({.tensor = 2, .context = 16}) == std::vector<double>{4, 1, 4, 4, 4, 16});
   CHECK(left({.tensor = 8, .pipeline = 4}) == std::vector<double>{1, 1, 4, 1, 1, 4});
   CHECK(left({.tensor = 2, .pipeline = 32}) == std::vector<double>{2, 1, 1, 4, 1, 16});
+}
+
+TEST_CASE("sizes that do not tile levels are told with those that would") {
   ho::cost::Cluster three = four_pods();
-  three[1].size = 3;
-  CHECK(data_parallel_levels({.pipeline = 6}, three).status().message() ==
-        "--pp 6: stages must tile the levels: groups of 16 ranks: level 1 (pod): size 3 is neither "
-        "a multiple nor a divisor of 2");
-  CHECK(data_parallel_levels({.tensor = 8, .context = 2}, three)
-            .status()
-            .message()
-            .find("--tp 8 --cp 2: ranks side by side must tile the levels: groups of 16 ranks:") ==
-        0);
+  three[1].size = 3;  // 96 ranks
+  CHECK(problem({.pipeline = 6}, "llama-3-70b", three) ==
+        "--pp 6: stages of 16 ranks do not tile levels of 8 x 3 x 4; takes 4 or 12 stages");
+  CHECK(problem({.pipeline = 8}, "llama-3-70b", three) ==
+        "--pp 8: stages of 12 ranks do not tile levels of 8 x 3 x 4; takes 4 or 12 stages");
+  // Stages of 3 tile too, but have no whole pairs.
+  CHECK(problem({.tensor = 2, .pipeline = 6}, "llama-3-8b", levels_of_nodes({4, 6})) ==
+        "--pp 6: stages of 4 ranks do not tile 4 nodes of 6; takes 4 or 12 stages");
+  CHECK(problem({.tensor = 8, .context = 2}, "llama-3-70b", three) ==
+        "--tp 8 --cp 2: 16 ranks side by side do not tile levels of 8 x 3 x 4, as 8 or 24 would");
+  for (const uint32_t stages : {4U, 12U}) {
+    CHECK(problem({.pipeline = stages}, "llama-3-70b", three).empty());
+  }
+  CHECK(problem({.tensor = 8, .context = 2}, "llama-3-70b", four_pods()).empty());
 }
 
 TEST_CASE("routed experts count by the level where their sets send most") {
@@ -247,23 +252,22 @@ TEST_CASE("sizes that cannot be are named") {
   CHECK(problem({.tensor = 16}, "llama-3-8b").find("--tp 16: is more than the 8 ranks of a node") ==
         0);
   CHECK(problem({.tensor = 3}, "llama-3-8b") ==
-        "--tp 3 --cp 1: 3 ranks side by side and nodes of 8 do not divide one another, as 2 or 4 "
-        "would");
-  CHECK(problem({.tensor = 4, .context = 3}, "llama-3-8b").find("as a multiple of 8 would") !=
-        std::string::npos);
+        "--tp 3 --cp 1: 3 ranks side by side do not tile 16 nodes of 8, as 2 or 4 would");
+  CHECK(problem({.tensor = 4, .context = 3}, "llama-3-8b") ==
+        "--tp 4 --cp 3: 12 ranks side by side do not tile 16 nodes of 8, as 8 or 16 would");
   const auto of_tokens =
-      check({.context = 2}, *known_model("llama-3-8b"), kSixteenNodes, 4294967291);
+      check({.context = 2}, *known_model("llama-3-8b"), levels_of_nodes(), 4294967291);
   CHECK(of_tokens.message() ==  // a prime, at once
         "--cp 2: does not divide the 4294967291 tokens of a sequence, as 1 or 4294967291 would");
   CHECK(problem({.tensor = 8}, "gpt2") == "--tp 8: does not divide the 12 heads, as 6 or 12 would");
   CHECK(problem({.pipeline = 3}, "llama-3-8b") ==
         "--tp x --pp x --cp of 3: does not divide the 128 ranks, as 2 or 4 would");
-  CHECK(
-      problem({.pipeline = 2}, "llama-3-8b", {3, 8}) ==
-      "--pp 2: stages of 12 ranks and nodes of 8 do not divide one another; takes 1 or 3 stages on "
-      "3 nodes, or nodes that the stages divide");
-  CHECK(problem({.pipeline = 8}, "llama-3-8b", {10, 8}).find("--pp 8: stages of 10 ranks") == 0);
-  CHECK(problem({.pipeline = 8}, "llama-3-8b", {2, 8}).empty());  // several stages of a node
+  CHECK(problem({.pipeline = 2}, "llama-3-8b", levels_of_nodes({3, 8})) ==
+        "--pp 2: stages of 12 ranks do not tile 3 nodes of 8; takes 1 or 3 stages");
+  CHECK(problem({.pipeline = 8}, "llama-3-8b", levels_of_nodes({10, 8}))
+            .find("--pp 8: stages of 10 ranks") == 0);
+  // Several stages of a node.
+  CHECK(problem({.pipeline = 8}, "llama-3-8b", levels_of_nodes({2, 8})).empty());
   CHECK(problem({.pipeline = 64}, "llama-3-8b") ==
         "--pp x its interleaved parts of 64: are more than the 32 layers; takes at most 32");
   CHECK(problem({.parts = 2}, "llama-3-8b") == "--interleave takes --pp beside it");

@@ -48,7 +48,7 @@ TEST_CASE("the answer has the groups, and all sizes that were compared") {
   CHECK((two["group_size"] == 4 || two["group_size"] == 16));
   CHECK(two["levels"].size() == 2);
   request.replace(request.find("4,16"), 4, "5,,7");
-  CHECK(has(answer_to(request).status(), "group_sizes '': takes a whole number"));
+  CHECK(has(answer_to(request).status(), "group_sizes '5,,7': takes whole numbers with a comma"));
 }
 
 TEST_CASE("the answer has speeds, and what is said beside the recommendation") {
@@ -208,6 +208,12 @@ TEST_CASE("requests that cannot be are told with key and value") {
     CHECK(answer.status().code() == ho::StatusCode::kInvalidArgument);
     CHECK(has(answer.status().message(), message));
   }
+}
+
+TEST_CASE("an answer that cannot be is one line, whatever was asked") {
+  const auto answer = answer_to(R"({"model": "llama-7b", "gpu": "h\n100", "nodes": 4})");
+  CHECK(has(answer.status().message(), "h\\x0a100"));
+  CHECK(answer.status().message().find('\n') == std::string::npos);
 }
 
 }  // namespace paro

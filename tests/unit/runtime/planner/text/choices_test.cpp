@@ -79,7 +79,10 @@ TEST_CASE("what is as fast and smaller is recommended, not what hides more") {
   CHECK(letters(all->runner_up()->strategy) == "III");
   CHECK(letters(all->fastest->figures.strategy) == "NNG");
   CHECK(letters(all->simplest->figures.strategy) == "NGG");
-  CHECK(all->why.find("NNG is the fastest (97.5 s) but needs 74.1 GB.") != std::string::npos);
+  REQUIRE(all->reasons.size() == 2);
+  CHECK(all->reasons[1].find("The runner-up III ") == 0);
+  CHECK(all->reasons[1].find("; NNG is the fastest (97.5 s) but needs 74.1 GB.") !=
+        std::string::npos);
 }
 
 TEST_CASE("a smaller micro-batch that is as fast leaves memory free") {
@@ -94,7 +97,7 @@ TEST_CASE("a smaller micro-batch that is as fast leaves memory free") {
   CHECK(all->fastest->figures.micro_batches == 4);
   CHECK(all->fastest->figures.memory.total() > 79e9);
   CHECK(as_fast(all->fastest->figures.time.step_s, best.time.step_s));
-  CHECK(all->why.find("NGG with micro-batches of 2 is the fastest (") != std::string::npos);
+  CHECK(all->why().find("NGG with micro-batches of 2 is the fastest (") != std::string::npos);
   CHECK(all->smallest->figures.memory.total() == best.memory.total());
   const auto json = nlohmann::json::parse(json_text({understood(node_of_a100()), *all, {}}));
   CHECK(json["fastest_micro_batch"] == 2);
@@ -160,6 +163,27 @@ TEST_CASE("a small model is not split") {
   CHECK(letters(all->simplest->figures.strategy) == "NNN");
   CHECK(all->recommended()->micro_batches == 1);
   CHECK(all->reasons[1].find(" but splits what fits whole.") != std::string::npos);
+}
+
+TEST_CASE("a remedy at the rate that is given says so") {
+  PlanTexts texts = plan_by_names();
+  texts.nodes = "2";
+  texts.global_batch.reset();
+  texts.micro_batch = "1";
+  texts.accumulation = "4";
+  texts.memory = "50GB";
+  const auto remedies = [&] {
+    const auto all = recommend(understood(texts).request);
+    REQUIRE((all.ok() && all->near_miss));
+    std::string text;
+    for (const std::string& each : all->near_miss->remedies) {
+      text += each + "\n";
+    }
+    return text;
+  };
+  CHECK(remedies().find("full recomputation (") != std::string::npos);
+  texts.mfu = "0.4";
+  CHECK(remedies().find("full recomputation at the same rate (") != std::string::npos);
 }
 
 }  // namespace paro

@@ -102,6 +102,24 @@ TEST_CASE("levels by the names of their networks are what the short form is, wit
   }
 }
 
+TEST_CASE("a cluster that is measured in part is so for what data parallelism has of it") {
+  const ho::test::TemporaryFolder folder;
+  PlanTexts texts = plan_by_names();
+  texts.nodes.reset();
+  texts.network.reset();
+  texts.tensor = "8";  // of a node it has one rank
+  texts.cluster = folder.path("levels.json");
+  for (const char* const latency : {"", R"(, "latency": "3.4us")"}) {
+    std::ofstream(*texts.cluster)
+        << R"({"levels": [{"size": 8, "rate": "450GB", "network": "nvlink")" << latency
+        << R"(}, {"size": 16, "rate": "400Gbit", "nics": 8, "network": "infiniband"}]})";
+    const PlannerRequest request = understood(texts).request;
+    const bool measured = latency[0] != 0;
+    CHECK(request.others.links.protocols.empty() == measured);
+    CHECK(request.links.protocols.empty() == measured);
+  }
+}
+
 TEST_CASE("a level of one changes nothing, with NCCL too") {
   const ho::test::TemporaryFolder folder;
   PlanTexts texts = plan_by_names();
@@ -164,7 +182,8 @@ TEST_CASE("other dimensions on levels are told by the level that each takes") {
   CHECK(spine_bytes(best, of_one) > 0);
 
   with_pods_of("3");
-  check_refused(texts, {{&PlanTexts::context, "4", "--tp 4 --cp 4: ranks side by side must tile"}});
+  check_refused(texts,
+                {{&PlanTexts::context, "4", "--tp 4 --cp 4: 16 ranks side by side do not tile"}});
 }
 
 }  // namespace paro

@@ -104,7 +104,10 @@ TEST_CASE("whose collectives a job runs is given, or assumed and said so") {
   CHECK(nccl.request.links.world == WorldAlgorithm::kMultiRing);
   CHECK(nccl.request.links.protocols.size() == 2);
   CHECK_FALSE(assumes(nccl, "collectives"));
+  CHECK(assumes(nccl, "nvlink inside nodes: give --gpu, or --cluster with levels"));
   CHECK(assumes(nccl, "infiniband between nodes: give --instance"));
+  texts.gpu = "a100-80";  // it has its links
+  CHECK_FALSE(assumes(understood(texts), "inside nodes: give"));
   texts = plan_by_names();
   texts.collectives = "horing";
   const PlanOptions own = understood(texts);
@@ -227,6 +230,9 @@ TEST_CASE("what is given is not assumed, and counts") {
                            "of hidden communication 0.68 comes back",
                            "NCCL's collectives, as PyTorch has them: give --collectives",
                            "infiniband between nodes",
+                           "1 layer gathered ahead: give --prefetch",
+                           "no time of the optimizer's update: give --update-time",
+                           "no recomputation: give --recompute",
                            "of memory for the context"}) {
     INFO(what);
     CHECK(assumes(before, what));
@@ -242,6 +248,9 @@ TEST_CASE("what is given is not assumed, and counts") {
   texts.memory = "64GB";
   texts.effects = "0,0,0s";
   texts.world_algorithm = "ho_ring";
+  texts.prefetch = "1";
+  texts.update_time = "0s";
+  texts.recompute = "none";
   const PlanOptions after = understood(texts);
   CHECK(after.request.assumed.size() == 1);
   CHECK(assumes(after, "of memory for the context"));
@@ -255,7 +264,9 @@ TEST_CASE("what is given is not assumed, and counts") {
         Approx(before.request.compute_s * 2 * 0.46 * 989.4 / (0.5 * 1978.9)));
   texts.compute_time = "3s";
   texts.bytes = "2,2,12";
+  texts.recompute.reset();  // neither computation nor activations are of it
   CHECK(understood(texts).request.compute_s == 3);
+  CHECK_FALSE(assumes(understood(texts), "recomputation"));
   CHECK(understood(texts).request.bytes.optimizer == 12);
 }
 
@@ -447,6 +458,8 @@ TEST_CASE("more recomputation than the job's is known to the request") {
   const PlannerRequest at_rate = understood(texts).request;
   CHECK(at_rate.recomputed[1].compute_s > 1.2 * at_rate.compute_s);
   CHECK(at_rate.recomputed[1].compute_s < 4.0 / 3 * at_rate.compute_s);
+  CHECK((at_rate.recomputed[1].at_reported_rate && !none.recomputed[1].at_reported_rate));
+  CHECK((full.all_recomputed && !none.all_recomputed));
   texts = plan_by_names();
   texts.activations = "10GB";  // measured: nothing is known of what would be left
   CHECK(understood(texts).request.recomputed.empty());
@@ -467,6 +480,17 @@ TEST_CASE("a GPU beside a model of numbers has its links and its reserve too") {
   texts.gpu = "h100-pcie";
   CHECK(latency() == ho::cost::find_network("pcie")->latency_s);
   CHECK(latency() > nvlink);
+}
+
+TEST_CASE("numbers beside a name that has others are told to count") {
+  PlanTexts texts = plan_by_names();
+  CHECK_FALSE(assumes(understood(texts), "counts, not that of"));
+  texts.inter = "100Gbit";
+  texts.memory = "100GB";
+  const PlanOptions options = understood(texts);
+  CHECK(options.request.links.inter_bytes_per_s == 12.5e9);
+  CHECK(assumes(options, "--inter 100Gbit counts, not that of --network 8x400Gbit"));
+  CHECK(assumes(options, "100 GB of memory, though h100-sxm has 80 GB: give --memory"));
 }
 
 TEST_CASE("an MFU of no GPU is told not to count") {

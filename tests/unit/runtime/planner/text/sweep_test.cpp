@@ -95,7 +95,7 @@ TEST_CASE("of values some of which cannot be the possible ones are planned, the 
   CHECK(sweep.rows[1].value == "2");
   REQUIRE(sweep.impossible.size() == 1);
   CHECK(sweep.impossible[0].value == "3");
-  CHECK(sweep.impossible[0].why.find("--tp 3 --cp 1: 3 ranks side by side") == 0);
+  CHECK(sweep.impossible[0].why.find("--tp 3 --cp 1: 3 ranks side by side do not tile") == 0);
   texts.sweep = "tp=3,5";
   CHECK(has(sweep_of(texts, {}).status().message(), "--sweep tp=3: --tp 3 --cp 1: 3 ranks"));
   texts.sweep = "tp=1,two";

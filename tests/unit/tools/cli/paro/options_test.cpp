@@ -222,8 +222,11 @@ TEST_CASE("what a cluster file has of the slowdown counts, but for --effects") {
   std::ofstream(*texts.cluster) << R"({"slowdown": 0.25})";
   CHECK(understand(texts)->request.effects.slowdown == 0.25);
   texts.gpu = "h100";
-  CHECK(understand(texts)->request.effects.slowdown == 0.25);
-  CHECK(understand(texts)->request.effects.jitter == kGpuEffects.jitter);
+  const PlanOptions of_gpu = test::understood(texts);
+  CHECK(of_gpu.request.effects.slowdown == 0.25);
+  CHECK(of_gpu.request.effects.jitter == kGpuEffects.jitter);
+  CHECK(test::assumes(of_gpu, "jitter 0.026, as on GPUs: give --effects"));
+  CHECK_FALSE(test::assumes(of_gpu, "comes back"));  // it is given
   texts.effects = "0.5,0.01,5us";
   CHECK(understand(texts)->request.effects.slowdown == 0.5);
 }
@@ -281,8 +284,26 @@ TEST_CASE("arguments that cannot be are named") {
        {&PlanTexts::price, "1e308", "--price '1e308': takes a number from 0 to 1000000"},
        {&PlanTexts::price, "nan", "--price 'nan': takes a number"},
        {&PlanTexts::watts, "1e7", "--watts '1e7': takes a number from 0 to 1000000"},
+       {&PlanTexts::intra_call, "3601s", "--intra-call '3601s': takes 0 to 3600 seconds"},
+       {&PlanTexts::group_sizes,
+        "4,",
+        "--group-sizes '4,': takes whole numbers with a comma between each two, as 4,8,16, or all"},
+       {&PlanTexts::group_sizes, "4,x", "--group-sizes 'x': takes a whole number"},
        {&PlanTexts::energy_price, "inf", "--energy-price 'inf': takes a number"},
        {&PlanTexts::energy_price, "0.3", "--energy-price takes --watts"}});
+}
+
+TEST_CASE("a refusal is one line, whatever was typed") {
+  for (const std::vector<const char*>& words : std::vector<std::vector<const char*>>{
+           {"--model", "llama-7b", "--gpu", "h\x1b[31m100\nx", "--nodes", "4"},
+           {"--model", "llama-7b", "--nodes", "4", "sur\nplus"},
+           {"--model", "llama-7b", "--nodes", "4\n", "--nodes", "5"}}) {
+    const auto [status, text] = refused(words);
+    INFO(text);
+    CHECK(status == 2);
+    CHECK(text.find('\n') == text.size() - 1);
+    CHECK(text.find("\\x0a") != std::string::npos);
+  }
 }
 
 TEST_CASE("a cluster is described or measured") {

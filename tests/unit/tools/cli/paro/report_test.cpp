@@ -335,11 +335,11 @@ TEST_CASE("of several group sizes the extremes are of all, and the size has its 
   CHECK(has(
       line_with(text, "fastest: "),
       fmt::format(", groups of {}", sizes.plans[sizes.fastest->plan].request.world.group_size)));
-  CHECK(line_with(text, "Groups of ") == sizes.why);
+  CHECK(has(text, "; groups of "));
   const Json json = Json::parse(json_text(*report));
   CHECK(json["fastest"] == letters(sizes.fastest->figures.strategy));
   CHECK(json["fastest_group_size"] == sizes.plans[sizes.fastest->plan].request.world.group_size);
-  CHECK(json["reasons"].back() == sizes.why);
+  CHECK(has(text, json["reasons"].back().get<std::string>()));
 }
 
 TEST_CASE("the table stays readable where figures cannot be meant") {

@@ -41,8 +41,7 @@
  *
  * Structs with `size`: set it to sizeof the struct (PARO_*_INIT does). Fields that an older caller
  * does not know take their defaults, or are not written. Structs without `size` never change. A
- * reserved field in a caller's struct must be 0; otherwise the call is HO_INVALID_ARGUMENT and
- * names it.
+ * reserved field in a caller's struct must be 0: HO_INVALID_ARGUMENT names it otherwise.
  */
 #ifndef PARO_H_
 #define PARO_H_
@@ -184,9 +183,10 @@ typedef enum paro_place {
   /* The memory of the communicator's device (ho_comm_options.device), all states of it. Needs
    * PARO_COLLECTIVES_NCCL, and AdamW or SGD. Hooks do not wait for the device: between a before_
    * and its after_ hook the framework gives its work to paro_runner_options.stream, and what hooks
-   * give that stream comes before and after it. step waits for the gradients' norm; load,
-   * read_masters, save and the like wait, too, on host memory. timeout_ms counts from the hook that
-   * begins a collective, work before it included. Units are padded to equal parts. */
+   * give that stream comes before and after it. Nor does step: its outcome, an error too, is told
+   * by the next one, which waits for it, or by paro_runner_flush; the loss scale follows a step
+   * late. load and the step after it, read_masters, save and the like wait. timeout_ms counts from
+   * the hook that begins a collective, work before it included. Units are padded to equal parts. */
   PARO_PLACE_DEVICE = 1
 } paro_place;
 
@@ -229,8 +229,8 @@ typedef struct paro_runner_options {
    * communicator's timeout. They connect within HORING_CONNECT_TIMEOUT_MS. No rank may be later
    * than this deadline between a step's micro-batches, whatever the strategy exchanges there. */
   uint64_t timeout_ms;
-  uint64_t budget_bytes; /* limit of the states on the rank that holds most: more is refused; 0: no
-                          * limit. The smallest budget of all ranks counts */
+  uint64_t budget_bytes; /* of the states on the rank that holds most; 0: no limit. More is refused.
+                          * The smallest of all ranks counts */
   /* Groups. 0: the ranks of a node, as the communicator found them. Otherwise, with the ranks taken
    * node by node, each group_size consecutive ranks form a group; it must divide the world size. */
   uint32_t group_size;
@@ -273,17 +273,15 @@ typedef struct paro_runner_options {
   uint32_t unchecked_loads;
   /* 1: gradients of 16 bits are sent, and summed over ranks, in fp32: twice the bytes. */
   uint32_t fp32_gradients;
-  /* Elements with another weight decay or learning rate than the optimizer's; no two groups have an
-   * element in common. The same on all ranks. Not in checkpoints: each run gives its own. NULL:
-   * none. */
+  /* Elements with a weight decay or learning rate of their own; no two groups share an element. The
+   * same on all ranks. Not in checkpoints: each run gives its own. NULL: none. */
   const paro_parameter_group* parameter_groups;
   uint64_t parameter_group_count;
   paro_place place;
   paro_collectives collectives;
   /* With PARO_PLACE_DEVICE: the CUDA stream (cudaStream_t, CUstream) that the framework computes
-   * on, of the communicator's device; it outlives the runner. All that is done with states is done
-   * on it. It must not be captured into a graph. NULL: the default stream. May differ between
-   * ranks. */
+   * on, of the communicator's device; it outlives the runner. It must not be captured into a graph.
+   * NULL: the default stream. May differ between ranks. */
   void* stream;
 } paro_runner_options;
 #define PARO_RUNNER_OPTIONS_INIT                                                                \
@@ -320,8 +318,7 @@ typedef struct paro_step_report {
    * place: a warning, unless a dynamic loss scale is in use and shrinks, as it is meant to. */
   int32_t applied;
   int32_t reserved; /* 0 */
-  /* Of the averaged, unscaled gradient, before it was clipped; infinite or NaN if the gradient is.
-   */
+  /* Of the averaged, unscaled gradient, unclipped; infinite or NaN if the gradient is. */
   double norm;
   double loss_scale; /* of this step */
   uint64_t hooks;    /* calls */
@@ -333,9 +330,12 @@ typedef struct paro_step_report {
   uint64_t collective_ns; /* sum over all collectives that ended: as if nothing overlapped */
   uint64_t intra_bytes;   /* payload that this rank sent in them, inside nodes */
   uint64_t inter_bytes;   /* and between */
+  /* The step that `applied` and norm are of. With PARO_PLACE_DEVICE: the one before (of the first
+   * 0, with applied 1 and norm 0). */
+  uint64_t outcome_step;
 } paro_step_report;
 #define PARO_STEP_REPORT_INIT \
-  { sizeof(paro_step_report), 0, 0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(paro_step_report), 0, 0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef enum paro_purpose {
   PARO_MEMORY_PARAMETERS = 0, /* trained and frozen, what this rank holds of them */
@@ -343,9 +343,8 @@ typedef enum paro_purpose {
   PARO_MEMORY_OPTIMIZER = 2,  /* masters and the rule's own state */
   PARO_MEMORY_GATHERED = 3,   /* whole units during their computation */
   PARO_MEMORY_OUTPUT = 4,     /* gradients of a backward pass that are being sent */
-  PARO_MEMORY_SCRATCH = 5,    /* packing small units' gradients; reordering for unequal groups (the
-                               * maximum is predicted); reading masters, restoring (not predicted)
-                               */
+  PARO_MEMORY_SCRATCH = 5,    /* packing small units' gradients; reordering for unequal groups (its
+                               * most is predicted); reading masters, restoring (is not) */
   PARO_MEMORY_LIBRARY = 254,  /* libhoring's, for the runner's communicators: now_bytes only */
   PARO_MEMORY_STATES = 255    /* all but the library's */
 } paro_purpose;
@@ -383,8 +382,7 @@ PARO_API ho_status paro_runner_create(ho_comm* comm,
 /* Not collective, but for PARO_COLLECTIVES_NCCL. Between steps it completes the last step's
  * transfers, as paro_runner_synchronize does, and a save in the background, for which all ranks
  * must have called save. The other ranks can go on until they need this one. In the middle of a
- * step, this runner fails on them at once, with HO_ABORTED and this rank's number. NULL is allowed.
- */
+ * step, this runner fails on them at once, with HO_ABORTED and this rank's number. NULL: none. */
 PARO_API void paro_runner_destroy(paro_runner* runner);
 
 /* Between steps: a unit's initial values, the same on all ranks, of which this rank keeps its
@@ -393,8 +391,7 @@ PARO_API void paro_runner_destroy(paro_runner* runner);
  * count above 0 is HO_INVALID_ARGUMENT: load the other unit. The next paro_runner_step, save,
  * change_strategy or read_masters compares, by a hash, what the ranks have loaded, frozen
  * parameters too. If it differs: HO_MISMATCH on all ranks, with unit and ranks, before anything is
- * updated, saved or moved. In a step that breaks the runner: load again after paro_runner_rejoin.
- */
+ * updated, saved or moved. In step it breaks the runner: load again after paro_runner_rejoin. */
 PARO_API ho_status paro_runner_load(paro_runner* runner,
                                     uint32_t unit,
                                     const float* trained,
@@ -419,6 +416,12 @@ PARO_API ho_status paro_runner_poll(paro_runner* runner);
 /* Collective, after the last micro-batch: the ranks agree on norm and overflow, masters are
  * updated, and the transfer of the new parameters begins. report may be NULL. */
 PARO_API ho_status paro_runner_step(paro_runner* runner, paro_step_report* report);
+/* The last step's report with `applied` and norm of that step, for which it waits, at most
+ * timeout_ms (0: until a deadline of the runner): then HO_TIMEOUT, and nothing has changed. Any
+ * ranks, at any time; of a step that ranks refuse it waits for the others' next call. */
+PARO_API ho_status paro_runner_flush(paro_runner* runner,
+                                     uint64_t timeout_ms,
+                                     paro_step_report* report);
 /* Collective, instead of paro_runner_step, after fewer micro-batches than a step has (at least
  * one): the step consists of those, and gradients are divided by their number. All ranks call it
  * after the same number. If not, the runner breaks on all of them with HO_MISMATCH, as soon as all
@@ -436,13 +439,12 @@ PARO_API ho_status paro_runner_discard(paro_runner* runner);
  * paro_runner_options.micro_batches, for which memory is counted. If ranks give different numbers,
  * even if one is out of range: HO_MISMATCH on all of them, and nothing has changed. */
 PARO_API ho_status paro_runner_set_micro_batches(paro_runner* runner, uint32_t micro_batches);
-/* Waits for the last step's transfers; load, read_masters, read_frozen and check_drift do so
- * themselves. */
+/* Waits for the last step's transfers, as load, read_masters, read_frozen and check_drift do. */
 PARO_API ho_status paro_runner_synchronize(paro_runner* runner);
 
 /* 0 for NULL. */
 PARO_API double paro_runner_loss_scale(const paro_runner* runner);
-/* Steps that have changed the masters; 0 for NULL. */
+/* Steps that have changed the masters, as far as reports and flush have told; 0 for NULL. */
 PARO_API uint64_t paro_runner_applied_steps(const paro_runner* runner);
 /* From the next paro_runner_step() on. If the ranks have not set the same rate, that step is
  * HO_MISMATCH on all of them, before anything is updated. */
@@ -451,8 +453,7 @@ PARO_API ho_status paro_runner_set_learning_rate(paro_runner* runner, double rat
 /* Collective, between steps: a unit's whole masters; `count` is the unit's trained elements. Here
  * and in read_frozen: if ranks give different units or different counts, HO_MISMATCH on all of
  * them, and nothing has changed. If one rank's array is NULL, HO_INVALID_ARGUMENT on that rank and
- * HO_MISMATCH on the others. A unit that shares another's parameters has no elements: read the
- * other unit. */
+ * HO_MISMATCH on the others. A unit that shares another's has no elements: read the other unit. */
 PARO_API ho_status paro_runner_read_masters(paro_runner* runner,
                                             uint32_t unit,
                                             float* trained,
@@ -471,9 +472,8 @@ PARO_API ho_status paro_runner_check_drift(paro_runner* runner);
 /* Collective: goes on after an error. `comm` is the communicator that the runner was made over, or,
  * if that has failed too, a new one of the same ranks with the same numbers; it is used during the
  * call only. The failed step's gradients are dropped: continue with a first micro-batch. If
- * paro_runner_applied_steps() has grown since the last report, that step counts and must not be
- * repeated. HO_MISMATCH if the step has changed the masters of some ranks only: load a checkpoint.
- */
+ * paro_runner_applied_steps() has grown since the last report, that step counts: do not repeat it.
+ * HO_MISMATCH if the step has changed the masters of some ranks only: load a checkpoint. */
 PARO_API ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm);
 /* Any thread. On every rank, waits for this runner end, and from the next call that needs another
  * rank on its calls fail, with HO_ABORTED and the reason (may be NULL). */

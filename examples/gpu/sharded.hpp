@@ -74,12 +74,13 @@ std::vector<float> train_sharded(Gpu& gpu,
         must(paro_runner_after_backward(runner, u));
       }
     }
-    paro_step_report report = PARO_STEP_REPORT_INIT;
-    must(paro_runner_step(runner, &report));
+    must(paro_runner_step(runner, nullptr));
     float loss = model.mean_loss() / static_cast<float>(ranks);
     must(ho_all_reduce(comm, &loss, &loss, 1, HO_FLOAT32, HO_SUM, nullptr, nullptr, nullptr));
     losses.push_back(loss);
     if (rank == 0) {
+      paro_step_report report = PARO_STEP_REPORT_INIT;
+      must(paro_runner_flush(runner, 0, &report));  // waits for this step's norm
       progress.print(step + 1, loss, report.norm, ranks * settings.micro_batches * settings.tokens);
     }
   }

@@ -249,6 +249,13 @@ class Runner {
   paro_step_report step() { return end_step(paro_runner_step); }
   // The same after fewer micro-batches than a step has.
   paro_step_report step_early() { return end_step(paro_runner_step_early); }
+  // The last step's report with that step's own outcome, for which it waits with states on a
+  // device, at most timeout_ms (0: until a deadline of the runner).
+  paro_step_report flush(uint64_t timeout_ms = 0) {
+    paro_step_report report = PARO_STEP_REPORT_INIT;
+    check(paro_runner_flush(runner_, timeout_ms, &report));
+    return report;
+  }
   // Collective: drops what the step's micro-batches have added up.
   void discard() { check(paro_runner_discard(runner_)); }
   // Collective, between steps: at most RunnerOptions::micro_batches.

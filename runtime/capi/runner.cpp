@@ -60,8 +60,8 @@ ho_status call_on(paro_runner* runner, const char* what, const Call& call) {
 paro_step_report to_c(const StepReport& report) {
   paro_step_report c = PARO_STEP_REPORT_INIT;
   c.step = report.step;
-  c.applied = report.applied ? 1 : 0;
-  c.norm = report.norm;
+  c.applied = report.outcome.applied ? 1 : 0;
+  c.norm = report.outcome.norm;
   c.loss_scale = report.loss_scale;
   c.hooks = report.hooks;
   c.hook_ns = report.hook_ns;
@@ -72,6 +72,7 @@ paro_step_report to_c(const StepReport& report) {
   c.collective_ns = report.collective_ns;
   c.intra_bytes = report.sent.intra;
   c.inter_bytes = report.sent.inter;
+  c.outcome_step = report.outcome.step;
   return c;
 }
 
@@ -230,6 +231,25 @@ ho_status paro_runner_step(paro_runner* runner, paro_step_report* report) {
 ho_status paro_runner_step_early(paro_runner* runner, paro_step_report* report) {
   return step(
       runner, report, "paro_runner_step_early", [](StepRunner& of) { return of.step_early(); });
+}
+
+ho_status paro_runner_flush(paro_runner* runner, uint64_t timeout_ms, paro_step_report* report) {
+  return call_on(runner, "paro_runner_flush", [&](StepRunner& of) -> ho::Status {
+    if (report != nullptr) {
+      HORING_TRY(check_out(report, "paro_step_report"));
+    }
+    HORING_ASSIGN(const auto last, of.flush(timeout_ms));
+    if (!last) {
+      return {ho::StatusCode::kTimeout,
+              "paro_runner_flush: the last step's outcome has not come within " +
+                  std::to_string(timeout_ms) +
+                  " ms; the runner goes on, and the call may be made again"};
+    }
+    if (report != nullptr) {
+      write_out(report, to_c(*last));
+    }
+    return {};
+  });
 }
 
 ho_status paro_runner_discard(paro_runner* runner) {

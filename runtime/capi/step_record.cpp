@@ -23,8 +23,9 @@ observe::StepRecord record_of(const StepRunner& runner, const StepReport& report
   record.strategy = letters(runner.config().strategy);
   record.step = report.step;
   record.micro_batches = report.micro_batches;
-  record.applied = report.applied;
-  record.norm = report.norm;
+  record.outcome_step = report.outcome.step;
+  record.applied = report.outcome.applied;
+  record.norm = report.outcome.norm;
   record.loss_scale = report.loss_scale;
   record.learning_rate =
       std::visit([](const auto& rule) { return rule.learning_rate; }, runner.config().rule);

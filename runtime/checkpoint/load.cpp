@@ -152,7 +152,7 @@ Manifest manifest_of(const RunnerConfig& config) {
   return manifest;
 }
 
-ho::Result<SaveRequest> request_of(const StepRunner& runner, Path folder, SaveFrom source) {
+ho::Result<SaveRequest> request_of(StepRunner& runner, Path folder, SaveFrom source) {
   // A file is written from the host's memory.
   const bool copies = source == SaveFrom::kCopy || runner.config().on_device.has_value();
   SaveRequest request;

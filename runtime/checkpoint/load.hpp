@@ -21,9 +21,7 @@ namespace paro::checkpoint {
 // A save of what it has now, between steps: all but the framework's own parts. A copy is for what
 // goes on in the background; otherwise the runner's own memory is read while it is saved.
 enum class SaveFrom : uint8_t { kRunner, kCopy };
-[[nodiscard]] ho::Result<SaveRequest> request_of(const StepRunner& runner,
-                                                 Path folder,
-                                                 SaveFrom source);
+[[nodiscard]] ho::Result<SaveRequest> request_of(StepRunner& runner, Path folder, SaveFrom source);
 
 struct LoadOptions {
   // Masters are loaded, the optimizer's own state stays zero: for another optimizer.

@@ -78,7 +78,6 @@ ho::Result<Domains> Domains::make(ho_comm* comm,
     if (on_device != nullptr) {
       domains.begin_in_order_ = begins_in_order();
       ho_comm* const world = domains.world();
-      domains.hosts_ = std::make_unique<HoringCollectives>(world);
       HORING_ASSIGN(domains.nccl_,
                     NcclRank::make(*on_device->nccl, on_device->device, parent, world, timeout_ms));
     }

@@ -57,9 +57,9 @@ class Domains {
   [[nodiscard]] const CollectivesByTrack& over_world() const { return world_.by_track; }
   [[nodiscard]] const CollectivesByTrack& over_group() const { return intra_.by_track; }
   [[nodiscard]] CollectivesByTrack over_owners(const std::vector<ho::GlobalRank>& owners) const;
-  // Of all ranks too, for numbers in the host's memory.
-  [[nodiscard]] Collectives* over_hosts() const {
-    return hosts_ == nullptr ? over_world().front() : hosts_.get();
+  // NcclRank::ended(); nullptr: what fails never lets a stream go on.
+  [[nodiscard]] const uint64_t* ended() const {
+    return nccl_ == nullptr ? nullptr : nccl_->ended();
   }
   // Whether the device begins collectives in the order in which they are launched, over all
   // communicators. Else one that is launched must come after the end of the one before.
@@ -101,7 +101,6 @@ class Domains {
   OwnedComm parent_;  // of all ranks, by global rank: moves nothing of a step's
   // The last ones end first, NCCL's on all ranks in one order.
   RankSet world_;
-  std::unique_ptr<Collectives> hosts_;  // where those of the world are NCCL's
   std::shared_ptr<NcclRank> nccl_;
   RankSet intra_;
   std::map<std::vector<ho::GlobalRank>, RankSet> inter_;

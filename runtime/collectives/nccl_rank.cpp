@@ -1,6 +1,7 @@
 #include "collectives/nccl_rank.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -65,6 +66,11 @@ ho::Result<std::shared_ptr<NcclRank>> NcclRank::make(
     uint64_t timeout_ms) {
   std::shared_ptr<NcclRank> rank(  // NOLINT: private constructor
       new NcclRank(nccl, std::move(device), parent, world, timeout_ms));
+  auto ended = ho::device::PinnedMemory::create(*rank->device_, sizeof(uint64_t));
+  if (!ended.ok()) {
+    return rank->fail(ended.status());
+  }
+  rank->ended_ = std::move(*ended);
   HORING_TRY(rank->compare_ranks());
   rank->watcher_ = std::thread([self = rank.get()] { self->watch(); });
   return rank;
@@ -325,6 +331,9 @@ ho::Status NcclRank::fail(const ho::Status& own) {
 void NcclRank::end_all(const ho::Status& cause) {
   Lock lock(mutex_);
   cause_ = cause;
+  if (const auto word = ended_.bytes(); !word.empty()) {
+    std::atomic_ref(*reinterpret_cast<uint64_t*>(word.data())).store(1, std::memory_order_release);
+  }
   changed_.notify_all();  // nobody takes a turn from here on, and who has one ends it
   settle_all(lock);
   for (NcclCommunicator* const comm : communicators_) {

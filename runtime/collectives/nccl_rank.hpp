@@ -88,6 +88,11 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   [[nodiscard]] ho::Result<std::unique_ptr<NcclCollectives>> over(ho_comm* set, std::string name);
   // Ok, or the first cause. Never blocks; any thread.
   [[nodiscard]] ho::Status status();
+  // For hosts and kernels: not 0 where there is a cause, from before the first abort. A stream that
+  // an abort has let go finds it so.
+  [[nodiscard]] const uint64_t* ended() const {
+    return reinterpret_cast<const uint64_t*>(ended_.bytes().data());
+  }
 
  private:
   friend class NcclCollectives;
@@ -133,9 +138,7 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   // Whether it is over. Lets the lock go while it asks the driver.
   void settle(Lock& lock, const NcclCommunicator& comm, NcclOperation& operation);
   // `operation`: null, if it is not the one that was asked about any more.
-  void note(const std::string& name,
-            const ho::Result<bool>& has_passed,
-            NcclOperation* operation);
+  void note(const std::string& name, const ho::Result<bool>& has_passed, NcclOperation* operation);
   // All that are under way, as far as the driver answers. Lets the lock go.
   void settle_all(Lock& lock);
   void watch();
@@ -152,6 +155,7 @@ class NcclRank : public std::enable_shared_from_this<NcclRank> {
   ho_comm* const parent_;
   ho_comm* const world_;
   const uint64_t timeout_ms_;
+  ho::device::PinnedMemory ended_;  // one number, zero at first
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -84,6 +84,7 @@ std::string json_line(const StepRecord& record) {
                   {"strategy", record.strategy},
                   {"step", record.step},
                   {"micro_batches", record.micro_batches},
+                  {"outcome_step", record.outcome_step},
                   {"applied", record.applied},
                   {"norm", record.norm},
                   {"loss_scale", record.loss_scale},

@@ -13,6 +13,7 @@ struct StepRecord {
   std::string strategy;
   uint64_t step = 0;
   uint32_t micro_batches = 0;
+  uint64_t outcome_step = 0;  // that the next two are of: with states on a device the one before
   bool applied = true;
   double norm = 0;
   double loss_scale = 1;

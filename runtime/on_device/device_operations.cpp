@@ -286,6 +286,16 @@ void DeviceOperations::fetch_later(const void* from, std::span<std::byte> to) co
   give("fetching states", [&] { return fetch_pieces(from, to.size(), 1, {.bytes = to.data()}); });
 }
 
+ho::Result<bool> DeviceOperations::arrived(uint64_t timeout_ms) const {
+  bool all = false;
+  give("fetching states", [&]() -> ho::Status {
+    HORING_ASSIGN(all, staging_.delivered_within(wait_, std::chrono::milliseconds(timeout_ms)));
+    return {};
+  });
+  HORING_TRY(*failed_);
+  return all;
+}
+
 void DeviceOperations::fetch(ho::DType dtype,
                              const void* from,
                              double factor,

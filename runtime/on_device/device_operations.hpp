@@ -89,6 +89,7 @@ class DeviceOperations final : public Operations {
              std::span<float> values) const override;
   void fetch(const void* from, size_t bytes, std::vector<std::byte>& behind) const override;
   void fetch_later(const void* from, std::span<std::byte> to) const override;
+  [[nodiscard]] ho::Result<bool> arrived(uint64_t timeout_ms) const override;
   void store(ho::DType dtype, std::span<const float> values, void* to) const override;
   void store(std::span<const std::byte> bytes, void* to) const override;
   void set(Mark& mark) const override;

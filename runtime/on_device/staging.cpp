@@ -8,7 +8,6 @@
 
 #include "device/address.hpp"
 #include "optim/gradients.hpp"
-#include "os/clock.hpp"
 
 namespace paro {
 namespace {
@@ -20,21 +19,26 @@ constexpr std::chrono::microseconds kPause{50};
 }  // namespace
 
 ho::Status DeviceWait::until_passed(const ho::device::Event& event) const {
-  const ho::Deadline deadline = ho::deadline_after(timeout);
+  HORING_ASSIGN(const bool passed, passed_by(event, ho::deadline_after(timeout)));
+  return passed ? ho::Status()
+                : ho::Status(ho::StatusCode::kTimeout,
+                             "the device was not through with its stream after " +
+                                 std::to_string(timeout.count()) +
+                                 " ms; look for work on it that does not end (nvidia-smi, py-spy)");
+}
+
+ho::Result<bool> DeviceWait::passed_by(const ho::device::Event& event, ho::Deadline until) const {
   const ho::Deadline awake = ho::deadline_after(kLooks);
   for (;;) {
     HORING_ASSIGN(const bool passed, event.passed());
     if (passed) {
-      return {};
+      return true;
     }
     if (aborted) {
-      return {ho::StatusCode::kAborted, "the wait for the device was aborted"};
+      return ho::Status(ho::StatusCode::kAborted, "the wait for the device was aborted");
     }
-    if (ho::passed(deadline)) {
-      return {ho::StatusCode::kTimeout,
-              "the device was not through with its stream after " +
-                  std::to_string(timeout.count()) +
-                  " ms; look for work on it that does not end (nvidia-smi, py-spy)"};
+    if (ho::passed(until)) {
+      return false;
     }
     if (ho::passed(awake)) {
       std::this_thread::sleep_for(kPause);
@@ -121,6 +125,21 @@ ho::Status Staging::fetch(ho::device::StreamHandle stream,
   slot.fetched = bytes;
   slot.delivery = delivery;
   return start_copy(slot, stream, from, slot.bytes.data(), bytes);
+}
+
+ho::Result<bool> Staging::delivered_within(const DeviceWait& wait,
+                                           std::chrono::milliseconds limit) {
+  const ho::Deadline until = ho::deadline_after(limit);
+  for (const Slot& slot : slots_) {
+    if (slot.in_use && limit.count() > 0) {
+      HORING_ASSIGN(const bool passed, wait.passed_by(slot.copied, until));
+      if (!passed) {
+        return false;
+      }
+    }
+  }
+  HORING_TRY(deliver_all(wait));
+  return true;
 }
 
 ho::Status Staging::deliver_all(const DeviceWait& wait) {

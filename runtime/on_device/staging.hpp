@@ -13,6 +13,7 @@
 
 #include "base/dtype.hpp"
 #include "device/device.hpp"
+#include "os/clock.hpp"
 
 namespace paro {
 
@@ -22,6 +23,9 @@ struct DeviceWait {
   std::atomic<bool> aborted = false;  // by any thread: ends the wait
 
   [[nodiscard]] ho::Status until_passed(const ho::device::Event& event) const;
+  // The same until then at most: whether it has passed.
+  [[nodiscard]] ho::Result<bool> passed_by(const ho::device::Event& event,
+                                           ho::Deadline until) const;
 };
 
 // Where what was fetched goes: to bytes as they are, or to fp32 numbers, each times the factor.
@@ -52,6 +56,9 @@ class Staging {
                                  const Delivery& delivery);
   // All that was fetched is there.
   [[nodiscard]] ho::Status deliver_all(const DeviceWait& wait);
+  // The same within that time, or whatever the wait permits where it is 0: whether it is there.
+  [[nodiscard]] ho::Result<bool> delivered_within(const DeviceWait& wait,
+                                                  std::chrono::milliseconds limit);
 
  private:
   struct Slot {

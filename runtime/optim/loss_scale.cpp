@@ -40,8 +40,8 @@ LossScale::LossScale(const LossScaleSettings& settings) : settings_(settings) {
   state_.value = settings.scaling == Scaling::kNone ? 1 : settings.initial;
 }
 
-void LossScale::after_step(bool overflow) {
-  if (settings_.scaling != Scaling::kDynamic) {
+void LossScale::after_step(bool overflow, double run_with) {
+  if (settings_.scaling != Scaling::kDynamic || run_with != state_.value) {
     return;
   }
   if (overflow) {

@@ -53,8 +53,10 @@ class LossScale {
   [[nodiscard]] bool shrinks() const {
     return settings_.scaling == Scaling::kDynamic && state_.value > settings_.least;
   }
-  // After each step, taken or not: whether a gradient of any rank was not finite.
-  void after_step(bool overflow);
+  // After each step, taken or not: whether a gradient of any rank was not finite, and the scale
+  // that it was run with. Where the outcome of a step is known when the next one has been run
+  // already, that one says nothing of a scale that has changed since: it does not count.
+  void after_step(bool overflow, double run_with);
 
   [[nodiscard]] LossScaleState state() const { return state_; }
   // Goes on where a run with a dynamic scale stopped. The settings are today's: a value beyond

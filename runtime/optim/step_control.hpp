@@ -11,6 +11,7 @@ namespace paro {
 using ho::device::GradientSums;
 using ho::device::StepControl;
 using ho::device::StepLimits;
+using ho::device::StepVotes;
 
 // Makes of the sums whether the step is taken, its number, and what its updates need.
 void decide(const StepLimits& limits, StepControl& control);

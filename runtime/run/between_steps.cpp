@@ -99,8 +99,10 @@ ho::Status BetweenSteps::check_drift() {
                    "; load a checkpoint, and look for a computation that ranks did differently");
 }
 
-ho::Result<Snapshot> BetweenSteps::snapshot_without_units() const {
+ho::Result<Snapshot> BetweenSteps::snapshot_without_units() {
   HORING_TRY(may("save"));
+  HORING_TRY(progress_.end_last_step());
+  updater_.follow_scale();
   Snapshot snapshot;
   updater_.write_to(snapshot);
   snapshot.called_steps = progress_.scheduler().step().value;
@@ -108,7 +110,7 @@ ho::Result<Snapshot> BetweenSteps::snapshot_without_units() const {
   return snapshot;
 }
 
-ho::Result<Snapshot> BetweenSteps::snapshot() const {
+ho::Result<Snapshot> BetweenSteps::snapshot() {
   HORING_ASSIGN(Snapshot snapshot, snapshot_without_units());
   snapshot.units = snapshot_units(shards_);
   HORING_TRY(shards_.ledger.operations().finish());
@@ -128,7 +130,7 @@ ho::Status BetweenSteps::restore(const ho::Result<Snapshot>& input, uint64_t tim
     HORING_TRY(shards_.break_unless_ok(spread(shards_, u, snapshot.units[u]),
                                        what + ", " + unit_name(shards_.config, u)));
   }
-  HORING_TRY(updater_.restore(snapshot));
+  HORING_TRY(updater_.restore(snapshot, shards_));
   progress_.go_on_from({snapshot.called_steps});
   agreement_.loads().forget();
   return shards_.break_unless_ok(
@@ -137,6 +139,7 @@ ho::Status BetweenSteps::restore(const ho::Result<Snapshot>& input, uint64_t tim
 
 ho::Result<OwnedComm> BetweenSteps::new_communicator(const char* what, uint64_t timeout_ms) {
   HORING_TRY(may(what));
+  HORING_TRY(progress_.end_last_step());  // what ranks tell each other of it goes first
   if (ho_comm* const world = shards_.domains->world(); world != nullptr) {
     // ho_comm_split knows of no timeout but that of connecting.
     HORING_TRY(

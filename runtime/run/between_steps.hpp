@@ -35,10 +35,10 @@ class BetweenSteps {
   // Collective: ok if all copies of all states are the same bits.
   [[nodiscard]] ho::Status check_drift();
   // Not collective: this rank's share of all states.
-  [[nodiscard]] ho::Result<Snapshot> snapshot() const;
+  [[nodiscard]] ho::Result<Snapshot> snapshot();
   // The same without the units; and these where they lie, for as long as nothing is called that
   // changes states.
-  [[nodiscard]] ho::Result<Snapshot> snapshot_without_units() const;
+  [[nodiscard]] ho::Result<Snapshot> snapshot_without_units();
   [[nodiscard]] std::vector<StatePart> parts() const { return parts_of(shards_); }
   // Collective: all states as they were when the ranks took these snapshots, of a runner with the
   // same units, groups, alignment, rule and parameter type, whatever its strategy. Fails on all

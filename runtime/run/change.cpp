@@ -28,7 +28,7 @@ std::string change_text(uint64_t number) {
   return text + " (frozen parameters at " + static_cast<char>(number & 0xFFU) + ")";
 }
 
-ho::Result<Snapshot> snapshot_of(const StepRunner& runner) {
+ho::Result<Snapshot> snapshot_of(StepRunner& runner) {
   try {
     return runner.between_steps().snapshot();
   } catch (const std::bad_alloc&) {

@@ -7,12 +7,16 @@
 namespace paro {
 namespace {
 
-// On 16 bytes of each rank.
-ho::Status connect_one(
-    const Shards& shards, Act act, Track track, const Route& route, const Buffer& memory) {
-  Collectives& over = *route.over[static_cast<size_t>(track)];
+// On 16 bytes of each of so many ranks.
+ho::Status connect_one(const Shards& shards,
+                       Act act,
+                       Track track,
+                       const CollectivesByTrack& by_track,
+                       size_t ranks,
+                       const Buffer& memory) {
+  Collectives& over = *by_track[static_cast<size_t>(track)];
   constexpr size_t kFloats = 4;
-  const std::vector<size_t> counts(route.counts.size(), kFloats);
+  const std::vector<size_t> counts(ranks, kFloats);
   CollectiveOptions options = shards.transfer_options();
   options.stream = shards.operations(track).stream();
   constexpr ho::DType kType = ho::DType::kFloat32;
@@ -48,17 +52,24 @@ ho::Status connect_collectives(Shards& shards, const StepPlan& plan) {
                 uncounted.allocate(Purpose::kScratch, (ranks + 1) * kBytesOfEach));
   std::vector<Routes> all = shards.trained_routes;
   all.insert(all.end(), shards.frozen_routes.begin(), shards.frozen_routes.end());
+  const auto connect =
+      [&](Act act, Track track, const CollectivesByTrack& by_track, size_t of_ranks) {
+        return connect_one(shards, act, track, by_track, of_ranks, memory)
+            .with_context("connecting the ranks for " + std::string(to_string(act)));
+      };
   for (const auto& [domain, track, act] : kinds) {
     for (const Routes& routes : all) {
       const std::vector<Route>& those = routes.of(domain);
       if (!those.empty() && those.front().over.front() != nullptr) {
-        HORING_TRY(connect_one(shards, act, track, those.front(), memory)
-                       .with_context("connecting the ranks for " + std::string(to_string(act))));
+        HORING_TRY(connect(act, track, those.front().over, those.front().counts.size()));
         break;
       }
     }
   }
-  return {};
+  const CollectivesByTrack& over_world = shards.domains->over_world();
+  return over_world.front() == nullptr
+             ? ho::Status()
+             : connect(Act::kAgree, Track::kReductions, over_world, ranks);
 }
 
 ho::Status start_gather(const Shards& shards,

@@ -106,13 +106,18 @@ void NotFiniteRecord::look_at_own(const Shards& shards,
   }
 }
 
-ho::Result<NotFiniteRecord::Found> NotFiniteRecord::with_own(const Shards& shards) const {
-  const Operations& operations = shards.operations(Track::kReductions);
-  GradientSums own = {};
-  operations.fetch_later(shards.control.own(), std::as_writable_bytes(std::span(&own, 1)));
-  HORING_TRY(operations.finish());
-  Found found = mine_;
-  const auto first = first_not_finite_of(own);
+NotFiniteRecord::Found NotFiniteRecord::found_in(const RunnerConfig& config,
+                                                 const ControlMemory::Parts& parts) const {
+  Found found;
+  if (const auto in_sums = first_not_finite_of(parts.control.sums)) {
+    found.sum_unit = 0;
+    found.sum_element = *in_sums;
+    for (; found.sum_element >= config.units[found.sum_unit].trained; ++found.sum_unit) {
+      found.sum_element -= config.units[found.sum_unit].trained;
+    }
+    found.sum_nan = parts.control.sums.nan != 0 ? 1 : 0;
+  }
+  const auto first = first_not_finite_of(parts.own);
   if (!first || looked_.empty()) {
     return found;
   }
@@ -125,25 +130,16 @@ ho::Result<NotFiniteRecord::Found> NotFiniteRecord::with_own(const Shards& shard
   found.unit = looked.unit;
   found.element = *first - looked.first;
   found.micro_batch = looked.micro_batch;
-  found.nan = own.nan != 0 ? 1 : 0;
+  found.nan = parts.own.nan != 0 ? 1 : 0;
   return found;
 }
 
-void NotFiniteRecord::note_sum(uint64_t unit, uint64_t element, bool nan) {
-  if (unit < mine_.sum_unit) {
-    mine_.sum_unit = unit;
-    mine_.sum_element = element;
-  }
-  if (nan) {
-    mine_.sum_nan = 1;
-  }
-}
-
 ho::Result<double> NotFiniteRecord::compare(const Shards& shards,
+                                            const ControlMemory::Parts& parts,
                                             const std::string& step,
                                             bool shrinks) const {
   constexpr size_t kWords = sizeof(Found) / sizeof(uint64_t);
-  HORING_ASSIGN(const Found mine, with_own(shards));
+  const Found mine = found_in(shards.config, parts);
   std::vector<Found> all{mine};
   std::vector<ho::GlobalRank> ranks{shards.self()};
   if (ho_comm* const world = shards.domains->world(); world != nullptr) {

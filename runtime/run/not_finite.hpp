@@ -23,12 +23,11 @@ class NotFiniteRecord {
                    const Action& action,
                    const std::vector<ElementView>& buffers_of_units,
                    uint32_t micro_batches);
-  // Of a unit's sum, in which `element` is the first of its range that is not finite, and some are
-  // no numbers or all infinite.
-  void note_sum(uint64_t unit, uint64_t element, bool nan);
-  // Collective, where all ranks leave a step out: a line in rank 0's log, a warning unless the
-  // loss scale `shrinks`; what the norm is, infinite or no number.
+  // Collective, where all ranks leave a step out, of whose parts this rank has a copy: a line in
+  // rank 0's log, a warning unless the loss scale `shrinks`; what the norm is, infinite or no
+  // number.
   [[nodiscard]] ho::Result<double> compare(const Shards& shards,
+                                           const ControlMemory::Parts& parts,
                                            const std::string& step,
                                            bool shrinks) const;
 
@@ -56,12 +55,11 @@ class NotFiniteRecord {
                                             std::span<const Found> all,
                                             std::span<const ho::GlobalRank> ranks);
 
-  // With what was found in this rank's own gradients.
-  [[nodiscard]] ho::Result<Found> with_own(const Shards& shards) const;
+  // In this rank's own gradients, and in the sums that it holds.
+  [[nodiscard]] Found found_in(const RunnerConfig& config, const ControlMemory::Parts& parts) const;
 
   std::vector<Looked> looked_;
   uint64_t looked_elements_ = 0;
-  Found mine_;
 };
 
 }  // namespace paro

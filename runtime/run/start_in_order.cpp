@@ -10,7 +10,7 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 StartInOrder::StartInOrder(
-    Shards& shards, const Updater& updater, StepAgreement& agreement, StepPlan plan, bool packs_one)
+    Shards& shards, Updater& updater, StepAgreement& agreement, StepPlan plan, bool packs_one)
     : StepProgress(shards, updater, agreement, std::move(plan), packs_one) {}
 
 ho::Status StartInOrder::allocate(const StateShape& shape) {
@@ -103,7 +103,13 @@ ho::Status StartInOrder::launch(const Launch& launch) {
   left_[id.at()] = false;
   const StepIndex step = scheduler_.step();
   const StepAction step_action{launch.previous ? previous(step) : step, id};
-  const Track track = action(id).track;
+  HORING_TRY(start_in_turn(step_action));
+  record(id);
+  return {};
+}
+
+ho::Status StartInOrder::start_in_turn(const StepAction& step_action) {
+  const Track track = action(step_action.action).track;
   const bool one_at_a_time = !shards_.domains->begin_in_order();
   HORING_TRY(come_after_others(step_action));
   if (one_at_a_time) {
@@ -115,7 +121,6 @@ ho::Status StartInOrder::launch(const Launch& launch) {
   if (one_at_a_time) {
     shards_.operations(track).set(*last_.front());
   }
-  record(id);
   return {};
 }
 
@@ -184,21 +189,10 @@ ho::Status StartInOrder::end_computation(Clock::time_point since) {
   return polled.ok() ? launched : polled;
 }
 
-// The norm waits for its stream, and looks at no rank meanwhile: ends are looked at before.
 ho::Status StartInOrder::agree() {
-  const StepAction step_action = agreement_action();
   HORING_TRY(poll());
   HORING_TRY(launch_next());
-  HORING_TRY(shards_.break_unless_ok(ends_->finish(), name(step_action.step)));
-  const auto since = Clock::now();
-  HORING_TRY(come_after_others(step_action));
-  HORING_TRY(start(step_action, running_));
-  auto& running = running_[static_cast<size_t>(action(step_action.action).track)];
-  HORING_TRY(account(running.back()));
-  watch(step_action, since);
-  counted_.wait_ns += ns_between(since, Clock::now());
-  running.pop_back();
-  return {};
+  return start_in_turn(agreement_action());
 }
 
 ho::Status StartInOrder::end_agreement() {
@@ -221,6 +215,8 @@ ho::Status StartInOrder::end_after(uint32_t micro_batches) {
 
 ho::Status StartInOrder::synchronize() {
   HORING_TRY(shards_.broken);
+  HORING_TRY(end_last_step());
+  updater_.follow_scale();
   for (const Launch& one : streams_.launches) {
     if (one.previous) {
       HORING_TRY(launch(one));

@@ -1,6 +1,6 @@
 // On a device: the actions of a step are given to its streams, one for each track, in the one order
 // of step/streams.hpp, which is the same on all ranks. Marks on the streams see to it that each
-// comes after what it needs. Nothing here waits for the device but agree() and synchronize().
+// comes after what it needs. Nothing here waits for the device but synchronize().
 #pragma once
 
 #include <vector>
@@ -12,11 +12,8 @@ namespace paro {
 
 class StartInOrder final : public StepProgress {
  public:
-  StartInOrder(Shards& shards,
-               const Updater& updater,
-               StepAgreement& agreement,
-               StepPlan plan,
-               bool packs_one);
+  StartInOrder(
+      Shards& shards, Updater& updater, StepAgreement& agreement, StepPlan plan, bool packs_one);
 
   [[nodiscard]] ho::Status allocate(const StateShape& shape) override;
   [[nodiscard]] ho::Status poll() override;
@@ -44,6 +41,8 @@ class StartInOrder final : public StepProgress {
   // The collectives up to what comes next of computations and the agreement.
   [[nodiscard]] ho::Status launch_next();
   [[nodiscard]] ho::Status launch(const Launch& launch);
+  // What the track's stream has by then is in order: gives it the action's collective.
+  [[nodiscard]] ho::Status start_in_turn(const StepAction& step_action);
   // After what somebody else has launched: the rest follows it.
   [[nodiscard]] ho::Status go_on_after(ActionId id);
   // What its stream is given from now on comes after what the action has to come after. An error:

@@ -9,11 +9,8 @@ namespace paro {
 class StartWhenReady final : public StepProgress {
  public:
   // See Scheduler for `packs_one`.
-  StartWhenReady(Shards& shards,
-                 const Updater& updater,
-                 StepAgreement& agreement,
-                 StepPlan plan,
-                 bool packs_one)
+  StartWhenReady(
+      Shards& shards, Updater& updater, StepAgreement& agreement, StepPlan plan, bool packs_one)
       : StepProgress(shards, updater, agreement, std::move(plan), packs_one) {}
 
   [[nodiscard]] ho::Status poll() override;

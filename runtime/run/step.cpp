@@ -17,10 +17,11 @@ namespace paro {
 ho::Status StepRunner::decide(bool discards) {
   agreement_.set_discards(discards);
   HORING_TRY(progress_->agree());
-  return agreement_.check_end(step_name());
+  agreement_.decide(updater_, scheduler().step(), scheduler().micro_batches());
+  return {};
 }
 
-ho::Status StepRunner::update_all(bool applies, double factor) {
+ho::Status StepRunner::update_all(const StepOutcome* known) {
   // Of what starts meanwhile. The ranks have agreed on this step: should a connection break now,
   // all units are updated yet, so that the ranks can rejoin.
   ho::Status sent = progress_->end_agreement();
@@ -28,7 +29,8 @@ ho::Status StepRunner::update_all(bool applies, double factor) {
        step_action = scheduler().computation()) {
     const uint32_t unit = scheduler().action(step_action).unit;
     const auto since = std::chrono::steady_clock::now();
-    if (applies) {
+    if (known == nullptr || known->applied) {
+      const double factor = known == nullptr ? 0 : known->factor;
       if (const ho::Status status = updater_.update(shards_, unit, factor); !status.ok()) {
         return shards_.break_unless_ok(status, scheduler().to_string(step_action));
       }
@@ -37,10 +39,15 @@ ho::Status StepRunner::update_all(bool applies, double factor) {
     const ho::Status status = progress_->end_computation(since);
     sent = sent.ok() ? status : sent;
   }
-  updater_.end_step(applies);
+  if (known != nullptr) {
+    updater_.end_step(*known);
+  }
+  updater_.follow_scale();
   return sent;
 }
 
+// What is given to a device is decided there. Only where this rank was given initial values does it
+// wait: nothing may be updated before the ranks have compared them.
 ho::Result<StepReport> StepRunner::step() {
   HORING_TRY(broken());
   const auto start = std::chrono::steady_clock::now();
@@ -50,28 +57,43 @@ ho::Result<StepReport> StepRunner::step() {
     HORING_TRY(hooks_.expect(Act::kUpdate, 0, true));
     return ho::Status(ho::StatusCode::kInvalidArgument, "step() before any micro-batch");
   }
-  HORING_TRY(decide(false));
-  const std::string step = step_name();
-  HORING_TRY(agreement_.check_inputs(step));
-  const auto control = updater_.decide(shards_, agreement_.sums(), scheduler().micro_batches());
-  HORING_TRY(shards_.break_unless_ok(control.status(), step));
-  HORING_ASSIGN(const StepAgreement::Decision decision,
-                agreement_.decision(*control, step, updater_.scale().shrinks()));
+  HORING_TRY(progress_->end_last_step());
+  const StepOutcome before = agreement_.outcome();
   const double scale = updater_.scale().value();
+  const bool waits = !config().on_device || agreement_.loads().any();
+  HORING_TRY(decide(false));
+  if (waits) {
+    HORING_TRY(progress_->know_outcome().status());
+    HORING_TRY(agreement_.tell_why());
+  }
   const auto updating = std::chrono::steady_clock::now();
-  HORING_TRY(update_all(decision.applies, control->factor));
+  HORING_TRY(update_all(waits ? &agreement_.outcome() : nullptr));
   const auto end = std::chrono::steady_clock::now();
   StepReport report = progress_->end_step(end);
   report.update_ns = ns_between(updating, end);
   report.hook_ns += ns_between(start, updating) - (report.wait_ns - waited);
-  report.applied = decision.applies;
-  report.norm = decision.norm;
   report.loss_scale = scale;
-  report.signalled = agreement_.any_signals();
+  report.outcome = config().on_device ? before : agreement_.outcome();
+  if (config().on_device) {
+    // The step that was under way then has told the same.
+    signalled_ = before.signalled && !signalled_;
+    report.outcome.signalled = signalled_;
+  }
+  last_ = report;
   if (config().drift_interval > 0 && report.step % config().drift_interval == 0) {
     HORING_TRY(between_steps_.check_drift());
   }
   return report;
+}
+
+ho::Result<std::optional<StepReport>> StepRunner::flush(uint64_t timeout_ms) {
+  HORING_TRY(broken());
+  HORING_ASSIGN(const bool known, progress_->know_last_step(timeout_ms));
+  if (!known) {
+    return std::optional<StepReport>();
+  }
+  last_.outcome = agreement_.outcome();
+  return std::optional(last_);
 }
 
 ho::Result<uint32_t> StepRunner::micro_batches_over(const char* what) const {
@@ -115,8 +137,13 @@ ho::Status StepRunner::discard() {
   if (over == 0) {
     return {};  // the others cannot see it
   }
-  HORING_TRY(over < plan().shape.micro_batches ? agree_on_end(StepEnds::Next::kDiscard, over)
-                                               : decide(true));
+  if (over < plan().shape.micro_batches) {
+    HORING_TRY(agree_on_end(StepEnds::Next::kDiscard, over));
+  } else {
+    HORING_TRY(progress_->end_last_step());
+    HORING_TRY(decide(true));
+    HORING_TRY(progress_->know_outcome().status());
+  }
   HORING_TRY(progress_->settle());
   for (UnitState& unit : shards_.units) {
     unit.sums.zero();

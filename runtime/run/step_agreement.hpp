@@ -1,17 +1,19 @@
 // What the ranks decide together at the end of a step: whether they end it by the same call, with
 // the same learning rate and the same initial values, and whether it is taken or left out. One
-// small sum over all ranks says all of it; only where it says that something differs do they ask
-// more.
+// small sum over all ranks says all of it, where the states are: updates can be given there before
+// this rank's host knows, and are not carried out where something differs. Then the ranks ask more.
 //
 // Owner: StepRunner, on its thread; the shards outlive it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "run/loads.hpp"
 #include "run/not_finite.hpp"
 #include "run/shards.hpp"
-#include "run/step_sums.hpp"
+#include "run/step_cursor.hpp"
+#include "run/step_report.hpp"
 #include "run/updater.hpp"
 
 namespace paro {
@@ -32,32 +34,49 @@ class StepAgreement {
   [[nodiscard]] ho::Status begin(const Updater& updater,
                                  uint32_t micro_batches,
                                  Transfer& transfer);
-  // After it, here and below. `step`: its name. Breaks the runner, on all ranks, where some drop
-  // the step and others end it.
-  [[nodiscard]] ho::Status check_end(const std::string& step);
-  // The same where rates or initial values differ.
-  [[nodiscard]] ho::Status check_inputs(const std::string& step);
+  // Behind it: what the ranks decide, for updates that follow on any stream behind that of
+  // reductions, and a copy of it, which is on its way from then on.
+  void decide(const Updater& updater, StepIndex step, uint32_t micro_batches);
 
-  // Of the averaged gradient; and whether masters are to change. Where not, the ranks have told why
-  // (the loss scale `shrinks`).
-  struct Decision {
-    double norm = 0;
-    bool applies = false;
-  };
-  [[nodiscard]] ho::Result<Decision> decision(const StepControl& control,
-                                              const std::string& step,
-                                              bool shrinks);
-  [[nodiscard]] const StepSums& sums() const { return sums_; }
-  [[nodiscard]] bool any_signals() const { return sums_.any_signals(); }
+  // The name of the step of which the copy is on its way; nullptr: of none.
+  [[nodiscard]] const std::string* waits_for() const { return waits_ ? &waits_->name : nullptr; }
+  // The copy is there. Breaks the runner, on all ranks, where some drop the step and others end it,
+  // or where rates or initial values differ; nothing was updated then.
+  [[nodiscard]] ho::Status take();
+  // Collective, after it: where the step was left out, the ranks tell why, once. The norm is
+  // infinite before that, also where it is no number.
+  [[nodiscard]] ho::Status tell_why();
+  // Something has failed. True: the step that waits, of which the copy is there, was ended
+  // nevertheless, and this is its outcome.
+  [[nodiscard]] bool drop();
+  // The last that was taken.
+  [[nodiscard]] const StepOutcome& outcome() const { return outcome_; }
   // What was found of a step's gradients is over.
   void begin_step();
-  void carry_over(const Loads& loads) { loads_ = loads; }
+  void carry_over(const Loads& loads, const StepOutcome& outcome) {
+    loads_ = loads;
+    outcome_ = outcome;
+  }
 
   // Collective, between steps: that all ranks give set_micro_batches the same number; else
   // kMismatch on all. `what` is being done.
   [[nodiscard]] ho::Status agree_on_count(uint32_t count, const std::string& what);
 
  private:
+  // Of the step that waits.
+  struct Waiting {
+    std::string name;
+    uint64_t step = 0;
+    double loss_scale = 1;
+    bool shrinks = false;
+    NotFiniteRecord not_finite;
+  };
+  [[nodiscard]] StepOutcome outcome_of(const Waiting& waiting) const;
+  [[nodiscard]] double ranks() const { return shards_.domains->groups().world_size(); }
+  [[nodiscard]] ho::Status check_end(const std::string& step);
+  [[nodiscard]] ho::Status check_inputs(const std::string& step);
+  // The step, for a reason that all ranks find out.
+  [[nodiscard]] ho::Status refuse(const std::string& why);
   [[nodiscard]] ho::Status refuse_rates(const std::string& step);
   [[nodiscard]] ho::Status compare_loads(const std::string& step);
   [[nodiscard]] std::string here(const std::string& step) const {
@@ -67,7 +86,11 @@ class StepAgreement {
   Shards& shards_;
   NotFiniteRecord not_finite_;  // of the present step
   Loads loads_;
-  StepSums sums_;
+  std::optional<Waiting> waits_;
+  std::optional<Waiting> untold_;  // it was left out, and nobody has told why
+  ControlMemory::Parts parts_{};   // the copy
+  StepOutcome outcome_;
+  double rate_ = 0;  // that this rank has voted for
   bool signals_ = false;
   bool discards_ = false;
 };

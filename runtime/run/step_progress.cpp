@@ -18,7 +18,7 @@ void add(SentBytes& sum, const SentBytes& one) {
 }  // namespace
 
 StepProgress::StepProgress(
-    Shards& shards, const Updater& updater, StepAgreement& agreement, StepPlan plan, bool packs_one)
+    Shards& shards, Updater& updater, StepAgreement& agreement, StepPlan plan, bool packs_one)
     : shards_(shards),
       updater_(updater),
       agreement_(agreement),
@@ -98,6 +98,58 @@ ho::Status StepProgress::account(Running& running) {
 
 ho::Status StepProgress::look_at_ends() {
   return shards_.break_unless_ok(ends_->look(), name(scheduler_.step()));
+}
+
+// Of ranks that end the step otherwise the copy would never come: they are looked at meanwhile.
+ho::Result<bool> StepProgress::wait_for_copy(uint64_t timeout_ms) {
+  constexpr uint64_t kGlanceMs = 20;
+  const uint64_t most = std::min(timeout_ms, uint64_t{1} << 40U);
+  const Operations& operations = shards_.operations(Track::kReductions);
+  const auto since = Clock::now();
+  for (;;) {
+    HORING_TRY(ends_->look());
+    const uint64_t gone = ns_between(since, Clock::now()) / 1'000'000;
+    const uint64_t left = most == 0 ? 0 : std::max(most, gone + 1) - gone;
+    const bool glances = ends_->waits() && (left == 0 || left > kGlanceMs);
+    HORING_ASSIGN(const bool there, operations.arrived(glances ? kGlanceMs : left));
+    if (there || !glances) {
+      return there;
+    }
+  }
+}
+
+ho::Result<bool> StepProgress::know_outcome(uint64_t timeout_ms) {
+  const std::string* const waited = agreement_.waits_for();
+  if (waited == nullptr) {
+    return true;
+  }
+  const auto since = Clock::now();
+  const ho::Result<bool> arrived = wait_for_copy(timeout_ms);
+  counted_.wait_ns += ns_between(since, Clock::now());
+  HORING_TRY(shards_.break_unless_ok(arrived.status(), *waited));
+  if (!*arrived) {
+    return false;
+  }
+  // Else what is on a stream may not have been done.
+  HORING_TRY(shards_.break_unless_ok(shards_.domains->status(), *waited));
+  HORING_TRY(agreement_.take());
+  return true;
+}
+
+ho::Result<bool> StepProgress::know_last_step(uint64_t timeout_ms) {
+  if (agreement_.waits_for() == nullptr) {
+    return true;
+  }
+  HORING_ASSIGN(const bool known, know_outcome(timeout_ms));
+  if (known) {
+    updater_.end_step(agreement_.outcome());
+  }
+  return known;
+}
+
+ho::Status StepProgress::end_last_step() {
+  HORING_TRY(know_last_step().status());
+  return agreement_.tell_why();
 }
 
 void StepProgress::go_on_from(StepIndex step) {

@@ -43,10 +43,19 @@ class StepProgress {
   [[nodiscard]] virtual ho::Status begin_computation() = 0;
   // It is over, or given to the stream. Others may start, of which this is the error.
   [[nodiscard]] virtual ho::Status end_computation(std::chrono::steady_clock::time_point since) = 0;
-  // Blocks until the ranks' sums that end the step are there.
+  // The ranks' sums that end the step are there, or are before what the stream of reductions is
+  // given from now on.
   [[nodiscard]] virtual ho::Status agree() = 0;
-  // What they decide is there, too: updates come next.
+  // So is what they decide: updates come next.
   [[nodiscard]] virtual ho::Status end_agreement() = 0;
+  // Blocks until the host knows what they have decided on the last step that asks, or for so long
+  // (0: until a deadline): whether it does.
+  [[nodiscard]] ho::Result<bool> know_outcome(uint64_t timeout_ms = 0);
+  // The same of a step whose updates were given before: they count from now on. Of this rank alone,
+  // unless ranks refuse the step.
+  [[nodiscard]] ho::Result<bool> know_last_step(uint64_t timeout_ms = 0);
+  // Collective: the same, and where it was left out the ranks tell why.
+  [[nodiscard]] ho::Status end_last_step();
   // Ends what the micro-batches so far have set free, the same on every rank.
   [[nodiscard]] virtual ho::Status settle() = 0;
   // The present step has so many micro-batches only. All that adds to their sums has been begun,
@@ -74,11 +83,8 @@ class StepProgress {
   void use_ends(ho_comm* all_ranks);
 
  protected:
-  StepProgress(Shards& shards,
-               const Updater& updater,
-               StepAgreement& agreement,
-               StepPlan plan,
-               bool packs_one);
+  StepProgress(
+      Shards& shards, Updater& updater, StepAgreement& agreement, StepPlan plan, bool packs_one);
 
   // A collective under way.
   struct Running {
@@ -106,7 +112,7 @@ class StepProgress {
   virtual void drop_running() = 0;
 
   Shards& shards_;
-  const Updater& updater_;
+  Updater& updater_;
   StepAgreement& agreement_;
   Scheduler scheduler_;
   StepBuffers buffers_;
@@ -114,6 +120,7 @@ class StepProgress {
   StepReport counted_;
 
  private:
+  [[nodiscard]] ho::Result<bool> wait_for_copy(uint64_t timeout_ms);
   [[nodiscard]] ho::Status begin(const Action& action, ActionId id, Transfer& transfer);
 
   std::array<SentBytes, 5> sent_{};

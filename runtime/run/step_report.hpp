@@ -8,13 +8,22 @@
 
 namespace paro {
 
+// What the ranks have decided on a step.
+struct StepOutcome {
+  uint64_t step = 0;       // of this runner's life, from 1; 0: none yet
+  bool applied = true;     // false: something was not finite, and every rank left the step out
+  double norm = 0;         // of the averaged, unscaled gradient, before clipping; inf, nan if it is
+  double factor = 0;       // what sums of gradients are multiplied by
+  double loss_scale = 1;   // that the step was run with
+  bool signalled = false;  // by a rank or more (StepRunner::signal())
+};
+
 struct StepReport {
   uint64_t step = 0;  // of this runner's life, from 1
   uint32_t micro_batches = 0;
-  bool applied = false;    // false: something was not finite, and every rank left the step out
-  double norm = 0;         // of the averaged, unscaled gradient, before clipping; inf, nan if it is
-  double loss_scale = 1;   // that the step was run with
-  bool signalled = false;  // by a rank or more (StepRunner::signal())
+  double loss_scale = 1;  // that the step was run with
+  // Of this step, or, where nobody waits for it, of the one before.
+  StepOutcome outcome;
   // Since the last step() ended:
   uint64_t hooks = 0;
   uint64_t hook_ns = 0;  // in hooks and step(), without waiting and without the optimizer

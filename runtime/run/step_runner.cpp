@@ -14,11 +14,8 @@
 namespace paro {
 namespace {
 
-std::unique_ptr<StepProgress> progress_of(Shards& shards,
-                                          const Updater& updater,
-                                          StepAgreement& agreement,
-                                          StepPlan plan,
-                                          bool packs_one) {
+std::unique_ptr<StepProgress> progress_of(
+    Shards& shards, Updater& updater, StepAgreement& agreement, StepPlan plan, bool packs_one) {
   if (shards.config.on_device) {
     return std::make_unique<StartInOrder>(shards, updater, agreement, std::move(plan), packs_one);
   }
@@ -37,17 +34,21 @@ StepRunner::StepRunner(
       between_steps_(shards_, updater_, agreement_, *progress_) {}
 
 StepRunner::~StepRunner() {
-  if (!broken().ok() || shards_.domains == nullptr) {
+  if (shards_.domains == nullptr) {
     return;
   }
-  if (!scheduler().in_step()) {
+  if (broken().ok() && !scheduler().in_step()) {
     // Of a sync-p in several parts the others wait for this rank's next.
     static_cast<void>(synchronize());
-  } else {
+  } else if (broken().ok()) {
     // What hooks started may wait for ranks that have left.
     abort(("rank " + std::to_string(self().value()) + " destroyed its runner in the middle of " +
            step_name())
               .c_str());
+  }
+  if (agreement_.waits_for() != nullptr) {
+    // The copy goes to what ends here. An abort has let it come.
+    static_cast<void>(shards_.operations(Track::kReductions).arrived(0));
   }
 }
 
@@ -163,12 +164,25 @@ void StepRunner::set_learning_rate(double rate) {
   std::visit([rate](auto& rule) { rule.learning_rate = rate; }, shards_.config.rule);
 }
 
+// A device may have ended a step of which this rank has not heard.
+ho::Status StepRunner::end_what_failed() {
+  if (const std::string* const step = agreement_.waits_for()) {
+    HORING_TRY(shards_.operations(Track::kReductions).finish().with_context(*step));
+  }
+  if (agreement_.drop()) {
+    updater_.end_step(agreement_.outcome());
+  }
+  updater_.follow_scale();
+  return {};
+}
+
 ho::Status StepRunner::rejoin(ho_comm* comm) {
   progress_->drop_all();
   // Until it ends well: what was under way is gone.
   if (broken().ok()) {
     shards_.broken = {ho::StatusCode::kAborted, "this runner's rejoin() failed"};
   }
+  HORING_TRY(end_what_failed());
   HORING_TRY(updater_.same_progress(comm, self()));
   const ho::GroupMap of_before = groups();
   HORING_TRY(connect(comm, of_before));
@@ -182,7 +196,9 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
 
 ho::Status StepRunner::carry_over(const History& history) {
   progress_->carry_over(history.sent);
-  agreement_.carry_over(history.loads);
+  agreement_.carry_over(history.loads, history.outcome);
+  last_ = history.last;
+  signalled_ = history.signalled;
   return use_micro_batches(history.micro_batches);
 }
 

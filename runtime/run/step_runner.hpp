@@ -28,6 +28,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,8 +66,12 @@ class StepRunner {
   // Starts what may start by now; never blocks. For long computations of which the calling thread
   // is free: without it collectives that follow one another wait for the next hook.
   [[nodiscard]] ho::Status poll() { return progress_->poll(); }
-  // Collective: agrees, updates, starts sync-p.
+  // Collective: agrees, updates, starts sync-p. With states on a device nothing here waits for what
+  // it gives them: the report has the outcome of the step before.
   [[nodiscard]] ho::Result<StepReport> step();
+  // The last step's report with its own outcome, for which it waits, at most so long (0: until a
+  // deadline). nullopt: it is not known yet, and nothing has changed.
+  [[nodiscard]] ho::Result<std::optional<StepReport>> flush(uint64_t timeout_ms);
   // Collective, after fewer micro-batches than there are: the step is of those, as if there were no
   // more. All ranks after as many.
   [[nodiscard]] ho::Result<StepReport> step_early();
@@ -115,9 +120,17 @@ class StepRunner {
     std::array<SentBytes, 5> sent{};
     Loads loads;
     uint32_t micro_batches = 1;
+    StepReport last;
+    StepOutcome outcome;
+    bool signalled = false;
   };
   [[nodiscard]] History history() const {
-    return {progress_->sent(), agreement_.loads(), plan().shape.micro_batches};
+    return {progress_->sent(),
+            agreement_.loads(),
+            plan().shape.micro_batches,
+            last_,
+            agreement_.outcome(),
+            signalled_};
   }
   [[nodiscard]] ho::Status carry_over(const History& history);
 
@@ -135,10 +148,12 @@ class StepRunner {
   [[nodiscard]] const Scheduler& scheduler() const { return progress_->scheduler(); }
   [[nodiscard]] std::string step_name() const { return name(scheduler().step()); }
 
-  // Collective, after the step's last micro-batch: ends the agreement, in which all ranks end the
-  // step or all discard it.
+  // Collective, after the step's last micro-batch: the agreement, in which all ranks end the step
+  // or all discard it, and the decision behind it.
   [[nodiscard]] ho::Status decide(bool discards);
-  [[nodiscard]] ho::Status update_all(bool applies, double factor);
+  // nullptr: the outcome is known where the states are, and not here yet.
+  [[nodiscard]] ho::Status update_all(const StepOutcome* known);
+  [[nodiscard]] ho::Status end_what_failed();
   // Of the present step, where no micro-batch is under way.
   [[nodiscard]] ho::Result<uint32_t> micro_batches_over(const char* what) const;
   // Collective: that all ranks end the present step so, after as many micro-batches.
@@ -152,6 +167,8 @@ class StepRunner {
   Hooks hooks_;
   BetweenSteps between_steps_;
   PlanProofs proofs_;
+  StepReport last_;         // of the last step
+  bool signalled_ = false;  // its report said so
 };
 
 }  // namespace paro

@@ -125,8 +125,7 @@ ho::Status Transfer::all_reduce(Collectives* over, double* values, size_t count)
   }
   Leg& leg = *legs_.emplace_back(std::make_unique<Leg>());
   leg.over = over;
-  const CollectiveOptions on_host{options_.algorithm, options_.timeout_ms};
-  return over->begin_all_reduce(on_host, ho::DType::kFloat64, values, count, leg.pending);
+  return over->begin_all_reduce(options_, ho::DType::kFloat64, values, count, leg.pending);
 }
 
 void Transfer::follow() {

@@ -66,7 +66,7 @@ class Transfer {
   // Sums of all elements, in place.
   [[nodiscard]] ho::Status all_reduce(const std::vector<Route>& routes,
                                       std::span<const ElementView> buffers_of_units);
-  // Sums of a few numbers in the host's memory, in place.
+  // Sums of a few numbers, in place. nullptr: this rank is alone.
   [[nodiscard]] ho::Status all_reduce(Collectives* over, double* values, size_t count);
 
   // On a device: what the stream is given from now on sees the results. Does not wait; finish() is

@@ -40,13 +40,11 @@ double Updater::averaging_factor(const Shards& shards, uint32_t micro_batches) c
 
 // World parts lie inside what a rank has of the gradients' sums at any scope of the optimizer.
 // Where one is not finite, units count on from one another.
-ho::Result<GradientSums> Updater::norm(const Shards& shards,
-                                       double factor,
-                                       NotFiniteRecord& not_finite) const {
+void Updater::norm(const Shards& shards, double factor) const {
   const Operations& operations = shards.operations(Track::kReductions);
-  GradientSums* const on_memory = &shards.control.get()->sums;
+  GradientSums* const sums = &shards.control.get()->sums;
   const ho::DType dtype = sent_dtype(shards.config);
-  operations.zero(on_memory, sizeof *on_memory);
+  operations.zero(sums, sizeof *sums);
   uint64_t before = 0;
   for (size_t u = 0; u < shards.units.size(); ++u) {
     const uint64_t elements = shards.config.units[u].trained;  // behind them lies padding
@@ -56,43 +54,23 @@ ho::Result<GradientSums> Updater::norm(const Shards& shards,
       }
       const uint64_t count = std::min(range.end, elements) - range.begin;
       const void* const values = shards.units[u].sums.at(range.begin);
-      operations.norm(dtype, values, count, factor, before + range.begin, on_memory);
+      operations.norm(dtype, values, count, factor, before + range.begin, sums);
     }
     before += elements;
   }
-  GradientSums sums = {};
-  operations.fetch_later(on_memory, std::as_writable_bytes(std::span(&sums, 1)));
-  HORING_TRY(operations.finish());
-  if (const auto first = first_not_finite_of(sums)) {
-    size_t unit = 0;
-    uint64_t element = *first;
-    for (; element >= shards.config.units[unit].trained; ++unit) {
-      element -= shards.config.units[unit].trained;
-    }
-    not_finite.note_sum(unit, element, sums.nan != 0);
-  }
-  return sums;
 }
 
-ho::Result<StepControl> Updater::decide(const Shards& shards,
-                                        const StepSums& sums,
-                                        uint32_t micro_batches) const {
-  const Operations& operations = shards.operations(Track::kReductions);
-  StepControl control;
-  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&control, 1));
-  control.sums = {sums.squared_norm(), sums.not_finite(), 0, 0};
-  control.steps = optimizer_steps_;
+void Updater::decide(const Shards& shards, uint32_t micro_batches) const {
   StepLimits limits{.averaging = averaging_factor(shards, micro_batches),
-                    .max_norm = shards.config.max_norm};
+                    .max_norm = shards.config.max_norm,
+                    .ranks = static_cast<double>(shards.domains->groups().world_size()),
+                    .rate = learning_rate(shards.config),
+                    .ended = shards.domains->ended()};
   if (const auto* const rule = std::get_if<AdamW>(&shards.config.rule)) {
     limits.beta_1 = rule->beta1;
     limits.beta_2 = rule->beta2;
   }
-  operations.store(bytes, shards.control.get());
-  operations.decide(limits, shards.control.get());
-  operations.fetch_later(shards.control.get(), bytes);
-  HORING_TRY(operations.finish());
-  return control;
+  shards.operations(Track::kReductions).decide(limits, shards.control.get());
 }
 
 void Updater::update_piece(Shards& shards,
@@ -185,10 +163,17 @@ ho::Status Updater::update(Shards& shards, uint32_t unit, double factor) {
   return {};
 }
 
-void Updater::end_step(bool applied) {
-  applied_ += applied ? 1 : 0;
-  optimizer_steps_ += applied ? 1 : 0;
-  scale_.after_step(!applied);
+void Updater::end_step(const StepOutcome& outcome) {
+  follow_scale();
+  applied_ += outcome.applied ? 1 : 0;
+  optimizer_steps_ += outcome.applied ? 1 : 0;
+  unfollowed_ = outcome;
+}
+
+void Updater::follow_scale() {
+  if (const auto outcome = std::exchange(unfollowed_, std::nullopt)) {
+    scale_.after_step(!outcome->applied, outcome->loss_scale);
+  }
 }
 
 void Updater::write_to(Snapshot& snapshot) const {
@@ -197,10 +182,13 @@ void Updater::write_to(Snapshot& snapshot) const {
   snapshot.loss_scale = scale_.state();
 }
 
-ho::Status Updater::restore(const Snapshot& snapshot) {
+ho::Status Updater::restore(const Snapshot& snapshot, const Shards& shards) {
   HORING_TRY(scale_.restore(snapshot.loss_scale));
+  unfollowed_.reset();
   applied_ = snapshot.applied_steps;
   optimizer_steps_ = snapshot.optimizer_steps;
+  shards.operations(Track::kReductions)
+      .store(std::as_bytes(std::span(&optimizer_steps_, 1)), &shards.control.get()->steps);
   return {};
 }
 

@@ -6,13 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "optim/gradients.hpp"
 #include "optim/loss_scale.hpp"
-#include "run/not_finite.hpp"
 #include "run/shards.hpp"
-#include "run/step_sums.hpp"
+#include "run/step_report.hpp"
 #include "state/snapshot.hpp"
 
 namespace paro {
@@ -23,25 +23,23 @@ class Updater {
 
   // What sums over ranks and micro-batches of scaled losses' gradients are multiplied by.
   [[nodiscard]] double averaging_factor(const Shards& shards, uint32_t micro_batches) const;
-  // Of what this rank has of the averaged gradients in its world parts, which hold each element
-  // once, whatever copies of it there are.
-  [[nodiscard]] ho::Result<GradientSums> norm(const Shards& shards,
-                                              double factor,
-                                              NotFiniteRecord& not_finite) const;
-  // What the sums of all ranks decide: for the updates of this step, and to know.
-  [[nodiscard]] ho::Result<StepControl> decide(const Shards& shards,
-                                               const StepSums& sums,
-                                               uint32_t micro_batches) const;
+  // The control's sums become those of what this rank has of the averaged gradients in its world
+  // parts, which hold each element once, whatever copies of it there are.
+  void norm(const Shards& shards, double factor) const;
+  // By the control's sums and votes, of all ranks by now.
+  void decide(const Shards& shards, uint32_t micro_batches) const;
   // Parameters and states of a unit, with its gradients' sums times `factor`, the control's.
   [[nodiscard]] ho::Status update(Shards& shards, uint32_t unit, double factor);
-  // All units are updated, or the step was left out.
-  void end_step(bool applied);
+  // All units are updated, or the step was left out: as the outcome says.
+  void end_step(const StepOutcome& outcome);
+  // What ended last counts for the loss scale. All ranks call it in the same place.
+  void follow_scale();
 
   [[nodiscard]] const LossScale& scale() const { return scale_; }
   // Steps that have changed masters.
   [[nodiscard]] uint64_t applied_steps() const { return applied_; }
   void write_to(Snapshot& snapshot) const;
-  [[nodiscard]] ho::Status restore(const Snapshot& snapshot);
+  [[nodiscard]] ho::Status restore(const Snapshot& snapshot, const Shards& shards);
   // Collective over `comm`, of the ranks as they were numbered: that all can go on from here.
   [[nodiscard]] ho::Status same_progress(ho_comm* comm, ho::GlobalRank self) const;
 
@@ -57,10 +55,12 @@ class Updater {
 
   LossScale scale_;
   GroupsByUnit groups_;
+  std::optional<StepOutcome> unfollowed_;  // by the scale
   uint64_t applied_ = 0;
-  uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros
-  bool torn_ = false;             // an optimizer failed when some masters had changed
-  std::vector<float> block_;      // gradients for the framework's own optimizer
+  uint64_t optimizer_steps_ =
+      0;                      // applied since the rule's state was zeros; the control has them too
+  bool torn_ = false;         // an optimizer failed when some masters had changed
+  std::vector<float> block_;  // gradients for the framework's own optimizer
   std::vector<float*> states_of_block_;
 };
 

@@ -102,20 +102,21 @@ class Buffer {
 // The control of a step where the states lie, zeroed. No ledger counts its bytes.
 class ControlMemory {
  public:
-  static constexpr size_t kBytes = sizeof(StepControl) + sizeof(GradientSums);
+  struct Parts {
+    StepControl control;
+    // What is not finite of the gradients that this rank computed, before they are summed over
+    // ranks.
+    GradientSums own;
+  };
+  static constexpr size_t kBytes = sizeof(Parts);
   ControlMemory() = default;  // nowhere
   // The memory outlives it.
   [[nodiscard]] static ho::Result<ControlMemory> make(Memory& memory);
+  [[nodiscard]] Parts* parts() const { return at_ ? at_->parts : nullptr; }
   [[nodiscard]] StepControl* get() const { return at_ ? &at_->parts->control : nullptr; }
-  // What is not finite of the gradients that this rank computed, before they are summed over ranks.
   [[nodiscard]] GradientSums* own() const { return at_ ? &at_->parts->own : nullptr; }
 
  private:
-  struct Parts {
-    StepControl control;
-    GradientSums own;
-  };
-  static_assert(sizeof(Parts) == kBytes);
   struct At {
     Memory* memory;
     Parts* parts;

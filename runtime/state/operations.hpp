@@ -103,8 +103,11 @@ class Operations {
                      std::span<float> values) const = 0;
   // Bytes as they are, behind those that are there. Waits.
   virtual void fetch(const void* from, size_t bytes, std::vector<std::byte>& behind) const = 0;
-  // Bytes as they are; they are there after finish(), and `to` stays until then.
+  // Bytes as they are; they are there after finish() or arrived(), and `to` stays until then.
   virtual void fetch_later(const void* from, std::span<std::byte> to) const = 0;
+  // Whether all that fetch_later() was asked for is there. Waits for it, at most so long (0: until
+  // the memory's own deadline, which is a failure), and for nothing that was asked since.
+  [[nodiscard]] virtual ho::Result<bool> arrived(uint64_t /*timeout_ms*/) const { return true; }
   // Rounded to the compute type. What is stored may change once the call has returned.
   virtual void store(ho::DType dtype, std::span<const float> values, void* to) const = 0;
   virtual void store(std::span<const std::byte> bytes, void* to) const = 0;

@@ -170,7 +170,7 @@ ho::Status Steering::after_step(std::unique_ptr<StepRunner>& runner, const StepR
                  changed->before_ns_per_byte);
     order_ = {Act::kChoose, {}};
   }
-  if (!report.signalled) {
+  if (!report.outcome.signalled) {
     return {};
   }
   const ho::Status status = apply_request(runner);

@@ -10,6 +10,7 @@
 
 #include "optim/gradients.hpp"
 #include "run/step_runner.hpp"
+#include "run/step_votes.hpp"
 #include "step/verify.hpp"
 
 // Of a function: what its callers get, and the function itself.
@@ -35,12 +36,13 @@ ho_op faulty(ho_op op, ho_dtype dtype) {
   return injected == Fault::kAverageTwice && dtype == HO_FLOAT32 && op == HO_SUM ? HO_AVG : op;
 }
 
-// Of the sums that ranks agree on a step by: which one does not leave the group.
+// Of the row that ranks agree on a step by, whose last two are the norm and the count of what is
+// not finite: which number does not leave the group.
 size_t sum_in_group(Fault fault) {
   if (fault == Fault::kNormOverGroup) {
-    return StepSums::kNorm;
+    return kAgreeNumbers - 2;
   }
-  return fault == Fault::kFlagInGroup ? StepSums::kNotFinite : StepSums::kCount;
+  return fault == Fault::kFlagInGroup ? kAgreeNumbers - 1 : kAgreeNumbers;
 }
 
 // Over the ranks of this one's group in the communicator.
@@ -103,7 +105,7 @@ ho_status faulty_all_reduce(ho_comm* comm,
                             ho_op_report* report,
                             ho_request** request) {
   const size_t at = sum_in_group(injected);
-  if (count != StepSums::kCount || dtype != HO_FLOAT64 || at == StepSums::kCount) {
+  if (count != kAgreeNumbers || dtype != HO_FLOAT64 || at == kAgreeNumbers) {
     return real_all_reduce(
         comm, send, recv, count, dtype, faulty(op, dtype), options, report, request);
   }

@@ -145,7 +145,7 @@ void check_peak(ho_comm* comm, RunnerConfig config) {
         expect(runner->after_backward(u));
       }
     }
-    expect(must(runner->step()).applied, "applies");
+    expect(must(runner->step()).outcome.applied, "applies");
     expect(runner->synchronize());
   }
   const uint64_t predicted = predicted_use(runner->shards(), runner->plan()).total();
@@ -165,7 +165,7 @@ void check_prediction(ho_comm* comm, const Strategy& strategy, uint64_t bucket_b
       std::any_of(runner->plan().actions.begin(), runner->plan().actions.end(), is_merged);
   expect(merges == (bucket_bytes > 0), letters(strategy) + " has buckets where they are asked for");
   compute(*runner, 1);
-  expect(must(runner->step()).applied, "applies");
+  expect(must(runner->step()).outcome.applied, "applies");
   expect(runner->synchronize());
   const MemoryUse predicted = predicted_use(runner->shards(), runner->plan());
   expect(runner->shards().ledger.peak().total() <= predicted.total(),
@@ -200,7 +200,7 @@ TEST_CASE("many small gradients of 16 bits are not lost in their sum", "[memory]
           must(StepRunner::create(comm, must(nodes_of(comm)), std::move(config), memory));
       for (uint32_t step = 1; step <= 2; ++step) {
         compute(*runner, 1);
-        expect(must(runner->step()).applied, "applies");
+        expect(must(runner->step()).outcome.applied, "applies");
         std::vector<float> masters(37);
         expect(runner->between_steps().read_masters(0, masters));
         for (const float master : masters) {
@@ -258,7 +258,7 @@ TEST_CASE("a rejoin that fails half way leaves a broken runner", "[memory]") {
     const auto runner = must(StepRunner::create(
         comm, must(nodes_of(comm)), config_for(parse_strategy("NNG").value()), memory));
     compute(*runner, 1);
-    expect(must(runner->step()).applied, "applies");
+    expect(must(runner->step()).outcome.applied, "applies");
     expect(runner->synchronize());
     ho_comm* again = nullptr;
     ho::test::must(ho_comm_split(comm, 0, ho_comm_rank(comm), &again));

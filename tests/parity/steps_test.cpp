@@ -59,7 +59,7 @@ void train_early(ho_comm* comm, const RunnerConfig& config) {
     std::vector<float> masters(ones.size());
     throw_unless_ok(runner.between_steps().read_masters(0, masters));
     for (const float master : masters) {
-      if (!report->applied || report->micro_batches != count ||
+      if (!report->outcome.applied || report->micro_batches != count ||
           std::abs(master - expected) > 1e-5F) {
         throw std::runtime_error(letters(config.strategy) + ": a step of " + std::to_string(count) +
                                  " micro-batches leaves " + std::to_string(master) + ", not " +

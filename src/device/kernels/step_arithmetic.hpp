@@ -48,14 +48,57 @@ HORING_DEVICE inline bool is_finite(double value) {
   return (bits_of(value) & 0x7ff0000000000000ULL) != 0x7ff0000000000000ULL;
 }
 
-// --- What follows from it ---------------------------------------------------------------------
+// --- What ranks add up beside it --------------------------------------------------------------
+
+// A rate is added up as four 16-bit numbers and their squares, which doubles hold exactly for a
+// million ranks. If all n ranks have the number a, the sums are n a and n a^2; and sums of such
+// values say that the variance is zero, so that a rank whose own number fits both knows that all
+// are equal.
+inline constexpr unsigned kRateParts = 4;
+
+// Of one rank, or of all. Without initial values, as GradientSums.
+struct StepVotes {
+  double rate[2 * kRateParts];  // the learning rate's parts, then their squares
+  double signals;               // ranks that have something to tell the others
+  double loaded;                // that were given initial values since the last step
+  double discards;              // that drop the step instead of ending it
+};
+
+HORING_DEVICE inline double rate_part(double rate, unsigned part) {
+  return static_cast<double>(bits_of(rate) >> (16 * part) & 0xffffU);
+}
+
+// Whether all `ranks` had this rate, bit for bit: where one had not, no rank gets true.
+HORING_DEVICE inline bool all_have_rate(const StepVotes& votes, double rate, double ranks) {
+  for (unsigned part = 0; part < kRateParts; ++part) {
+    const double number = rate_part(rate, part);
+    if (votes.rate[part] != ranks * number ||
+        votes.rate[kRateParts + part] != ranks * number * number) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// --- What follows from both -------------------------------------------------------------------
 
 struct StepLimits {
   double averaging = 1;  // what sums of gradients are multiplied by to be averages
   double max_norm = 0;   // of the averages; 0 or less: no limit
   double beta_1 = 0;     // AdamW's, else 0
   double beta_2 = 0;
+  double ranks = 0;  // of which the votes are; 0: there are none
+  double rate = 0;   // this rank's own
+  // In the host's memory, null: never. Not 0 from before collectives are aborted: what comes behind
+  // them then is not what the ranks have sent.
+  const uint64_t* ended = nullptr;
 };
+
+// Why a step is left out.
+inline constexpr uint64_t kTaken = 0;
+inline constexpr uint64_t kNotFinite = 1;  // a gradient of some rank
+inline constexpr uint64_t kRefused = 2;    // the ranks' votes differ
+inline constexpr uint64_t kLost = 3;       // by what failed meanwhile: nobody knows
 
 // What AdamW's learning rate and epsilon are corrected by.
 struct BiasCorrections {
@@ -66,10 +109,12 @@ struct BiasCorrections {
 // A step as its updates see it. Lies where the states do: decide() makes it of the sums, and
 // whether a step is left out need not be known to the host.
 struct StepControl {
+  // One row with the first two of the sums, which ranks add up together.
+  StepVotes votes = {};
   GradientSums sums = {};
   uint64_t steps = 0;  // taken since the rule's states began, with this one; what a rule calls t
   // Of the last decide():
-  uint64_t left_out = 0;  // not 0: nothing is updated
+  uint64_t left_out = kTaken;  // else nothing is updated
   double norm = 0;    // of the averages; not finite where it is left out, or some element was not
   double factor = 0;  // what sums of gradients are multiplied by: averaged and clipped
   BiasCorrections corrections;
@@ -107,12 +152,39 @@ HORING_DEVICE inline double clip_factor(double norm, double max_norm) {
   return max_norm > 0 && norm > max_norm ? max_norm / norm : 1;
 }
 
-// The sums are those of all ranks by now, of averaged gradients.
+// A host writes it meanwhile.
+HORING_DEVICE inline uint64_t seen_of(const uint64_t* word) {
+#ifdef __CUDA_ARCH__
+  return *static_cast<const volatile uint64_t*>(word);
+#else
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+// The device knows it before any host does, so that nothing is updated of a step that the ranks
+// refuse as soon as they hear of it.
+HORING_DEVICE inline bool votes_agree(const StepVotes& votes, const StepLimits& limits) {
+  return limits.ranks == 0 ||
+         (all_have_rate(votes, limits.rate, limits.ranks) &&
+          (votes.loaded == 0 || votes.loaded == limits.ranks) && votes.discards == 0);
+}
+
+HORING_DEVICE inline uint64_t reason_to_leave_out(const StepLimits& limits,
+                                                  const StepControl& control) {
+  if (limits.ended != nullptr && seen_of(limits.ended) != 0) {
+    return kLost;
+  }
+  if (!votes_agree(control.votes, limits)) {
+    return kRefused;
+  }
+  return control.sums.not_finite == 0 && is_finite(control.norm) ? kTaken : kNotFinite;
+}
+
+// Sums and votes are those of all ranks by now, the sums of averaged gradients.
 HORING_DEVICE inline void decide(const StepLimits& limits, StepControl& control) {
   control.norm = square_root(control.sums.squared);
-  const bool taken = control.sums.not_finite == 0 && is_finite(control.norm);
-  control.left_out = taken ? 0 : 1;
-  if (taken) {
+  control.left_out = reason_to_leave_out(limits, control);
+  if (control.left_out == kTaken) {
     ++control.steps;
     control.factor = limits.averaging * clip_factor(control.norm, limits.max_norm);
     control.corrections = corrections_of(limits.beta_1, limits.beta_2, control.steps);

@@ -190,6 +190,7 @@ TEST_CASE("null handles are refused by every call") {
   CHECK(paro_runner_after_backward(nullptr, 0) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_step(nullptr, nullptr) == HO_INVALID_ARGUMENT);
   CHECK(std::strstr(paro_last_error_message(), "paro_runner_step: a null runner") != nullptr);
+  CHECK(paro_runner_flush(nullptr, 0, nullptr) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_synchronize(nullptr) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_set_learning_rate(nullptr, 1) == HO_INVALID_ARGUMENT);
   CHECK(paro_runner_read_masters(nullptr, 0, &value, 1) == HO_INVALID_ARGUMENT);
@@ -383,9 +384,22 @@ TEST_CASE("hooks out of order are told what comes next") {
     }
     refused(paro_runner_before_forward(runner, 0, &view), "the next call is step()");
     paro_step_report report = PARO_STEP_REPORT_INIT;
+    must(paro_runner_flush(runner, 1, &report));
+    expect(report.step == 0 && report.outcome_step == 0, "there was no step yet");
     must(paro_runner_step(runner, &report));
     expect(report.step == 1 && report.applied == 1 && report.norm == 0, "reports the step");
     expect(report.hooks >= 8, "counts hooks: " + std::to_string(report.hooks));
+    expect(report.outcome_step == 1, "on the host with its own outcome");
+    paro_step_report flushed = PARO_STEP_REPORT_INIT;
+    must(paro_runner_flush(runner, 0, &flushed));
+    expect(std::memcmp(&flushed, &report, sizeof report) == 0, "and flush says the same");
+    // An older program, which does not know the last field.
+    paro_step_report older = PARO_STEP_REPORT_INIT;
+    older.size = offsetof(paro_step_report, outcome_step);
+    older.outcome_step = 77;
+    must(paro_runner_flush(runner, 0, &older));
+    expect(older.step == 1 && older.hooks == report.hooks && older.outcome_step == 77,
+           "writes what the caller knows");
   });
 }
 
@@ -412,6 +426,7 @@ TEST_CASE("results that cannot be written are refused before anything happens") 
     paro_step_report report = PARO_STEP_REPORT_INIT;
     report.size = 3;
     refused(paro_runner_step(runner, &report), "paro_step_report.size is 3");
+    refused(paro_runner_flush(runner, 0, &report), "paro_step_report.size is 3");
     paro_memory memory = PARO_MEMORY_INIT;
     refused(paro_runner_memory(runner, PARO_MEMORY_STATES, nullptr), "a null paro_memory");
     for (const int purpose : {-1, 6, 253, 256}) {

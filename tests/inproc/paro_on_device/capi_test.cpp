@@ -1,7 +1,10 @@
 // paro.h with states on devices of the double, moved by the double of NCCL.
 #include <paro.h>
 
+#include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -69,6 +72,29 @@ void compute(const RankDevice* device, const paro_unit_view& view) {
   device->memory().operations().store(ho::DType::kFloat32, ones, view.gradients);
 }
 
+void load(paro_runner* runner) {
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    const std::vector<float> values(kUnits[unit].trained, 0.5F);
+    const std::vector<float> frozen(kUnits[unit].frozen, 2.0F);
+    must(
+        paro_runner_load(runner, unit, values.data(), values.size(), frozen.data(), frozen.size()));
+  }
+}
+
+void run_hooks(paro_runner* runner, const RankDevice* device) {
+  paro_unit_view view = PARO_UNIT_VIEW_INIT;
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    must(paro_runner_before_forward(runner, unit, &view));
+    must(paro_runner_after_forward(runner, unit));
+  }
+  must(paro_runner_poll(runner));
+  for (uint32_t unit = 2; unit-- > 0;) {
+    must(paro_runner_before_backward(runner, unit, &view));
+    compute(device, view);
+    must(paro_runner_after_backward(runner, unit));
+  }
+}
+
 std::vector<float> trained(ho_comm* comm, const RankDevice* device, const std::string& folder) {
   paro_runner_options options =
       on_device(device == nullptr ? nullptr : device->memory().operations().stream());
@@ -78,26 +104,10 @@ std::vector<float> trained(ho_comm* comm, const RankDevice* device, const std::s
   }
   const OwnedRunner owned = runner_of(comm, options);
   paro_runner* const runner = owned.get();
-  for (uint32_t unit = 0; unit < 2; ++unit) {
-    const std::vector<float> values(kUnits[unit].trained, 0.5F);
-    const std::vector<float> frozen(kUnits[unit].frozen, 2.0F);
-    must(
-        paro_runner_load(runner, unit, values.data(), values.size(), frozen.data(), frozen.size()));
-  }
+  load(runner);
   for (int step = 0; step < 3; ++step) {
-    paro_unit_view view = PARO_UNIT_VIEW_INIT;
-    for (uint32_t unit = 0; unit < 2; ++unit) {
-      must(paro_runner_before_forward(runner, unit, &view));
-      must(paro_runner_after_forward(runner, unit));
-    }
-    must(paro_runner_poll(runner));
-    for (uint32_t unit = 2; unit-- > 0;) {
-      must(paro_runner_before_backward(runner, unit, &view));
-      compute(device, view);
-      must(paro_runner_after_backward(runner, unit));
-    }
-    paro_step_report report = PARO_STEP_REPORT_INIT;
-    must(paro_runner_step(runner, &report));
+    run_hooks(runner, device);
+    must(paro_runner_step(runner, nullptr));
   }
   must(paro_runner_save(runner, folder.c_str(), nullptr));
   must(paro_runner_check_drift(runner));
@@ -131,6 +141,86 @@ TEST_CASE("a program in C trains with states on devices as with states on the ho
     if (trained(comm, &device, folder.path("device")) !=
         trained(comm, nullptr, folder.path("host"))) {
       throw std::runtime_error("other masters than on the host");
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a program in C reads a step's norm by flush, within the time that it gives") {
+  reset_doubles(Mode::kRandom);
+  ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
+    const RankDevice device(comm);
+    const OwnedRunner owned = runner_of(comm, on_device(device.memory().operations().stream()));
+    paro_runner* const runner = owned.get();
+    load(runner);
+    paro_step_report report = PARO_STEP_REPORT_INIT;
+    run_hooks(runner, &device);
+    must(paro_runner_step(runner, &report));
+    if (report.step != 1 || report.outcome_step != 0 || report.applied != 1 || report.norm != 0) {
+      throw std::runtime_error("the first report has an outcome");
+    }
+    must(paro_runner_flush(runner, 0, &report));
+    // Ones, averaged over the ranks.
+    if (report.outcome_step != 1 ||
+        report.norm != std::sqrt(kUnits[0].trained + kUnits[1].trained)) {
+      throw std::runtime_error("another norm than the gradients'");
+    }
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
+    ho::nccl_double::hold(ho_comm_rank(comm));
+    paro_unit_view view = PARO_UNIT_VIEW_INIT;
+    for (uint32_t unit = 0; unit < 2; ++unit) {
+      must(paro_runner_before_forward(runner, unit, &view));
+      must(paro_runner_after_forward(runner, unit));
+    }
+    for (uint32_t unit = 2; unit-- > 0;) {
+      must(paro_runner_before_backward(runner, unit, &view));
+      must(paro_runner_after_backward(runner, unit));
+    }
+    must(paro_runner_step(runner, nullptr));
+    if (paro_runner_flush(runner, 1, &report) != HO_TIMEOUT ||
+        !has(paro_last_error_message(), "within 1 ms") || paro_runner_applied_steps(runner) != 1) {
+      throw std::runtime_error("a flush has not ended at its time");
+    }
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
+    ho::nccl_double::let_go(ho_comm_rank(comm));
+    must(paro_runner_flush(runner, 0, &report));
+    if (report.step != 2 || report.norm != 0 || paro_runner_applied_steps(runner) != 2) {
+      throw std::runtime_error("the runner has not gone on");
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a strategy that a file asks for is taken once, a step later than on the host") {
+  reset_doubles(Mode::kRandom);
+  const ho::test::TemporaryFolder folder;
+  const std::string path = folder.path("strategy");
+  ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
+    const RankDevice device(comm);
+    paro_runner_options options = on_device(device.memory().operations().stream());
+    options.strategy_file = path.c_str();
+    const OwnedRunner owned = runner_of(comm, options);
+    paro_runner* const runner = owned.get();
+    load(runner);
+    std::string strategies;
+    for (int step = 0; step < 7; ++step) {
+      if (ho_comm_rank(comm) == 0 && (step == 1 || step == 4)) {
+        std::ofstream(path + ".new") << (step == 1 ? "GGG" : "NIG");
+        std::filesystem::rename(path + ".new", path);
+      }
+      run_hooks(runner, &device);
+      must(paro_runner_step(runner, nullptr));
+      char letters[4] = {};
+      must(paro_runner_strategy(runner, letters, sizeof letters));
+      strategies += std::string(letters) + " ";
+    }
+    if (strategies != "IIG IIG GGG GGG GGG NIG NIG ") {
+      throw std::runtime_error("the strategies were " + strategies);
+    }
+    paro_step_report report = PARO_STEP_REPORT_INIT;
+    must(paro_runner_flush(runner, 0, &report));
+    if (report.step != 7 || report.outcome_step != 7 || paro_runner_applied_steps(runner) != 7) {
+      throw std::runtime_error("a change of strategy has lost a step");
     }
   });
   CHECK(left_on_doubles() == "");

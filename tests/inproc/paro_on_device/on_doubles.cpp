@@ -33,4 +33,8 @@ bool RankDevice::computed_within(std::chrono::milliseconds limit) const {
   return passed;
 }
 
+void all_come(ho_comm* comm) {
+  ho::test::must(ho_barrier(comm, nullptr, nullptr));
+}
+
 }  // namespace paro::test

@@ -27,4 +27,7 @@ class RankDevice {
   RankStates states_;
 };
 
+// Every rank has come here.
+void all_come(ho_comm* comm);
+
 }  // namespace paro::test

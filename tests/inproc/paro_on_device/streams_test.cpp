@@ -79,10 +79,6 @@ class AsyncFramework {
   Buffer seen_;
 };
 
-void all_come(ho_comm* comm) {
-  ho::test::must(ho_barrier(comm, nullptr, nullptr));
-}
-
 // Of units that all have the same of everything: each wait is for memory that is used indeed.
 Job job_of_equal_units(const std::string& triple) {
   Job job = job_of(parse_strategy(triple).value(), "2x2");

@@ -15,9 +15,14 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// One that was run with the present scale.
+void after_step(LossScale& scale, bool overflow) {
+  scale.after_step(overflow, scale.value());
+}
+
 void after_good_steps(LossScale& scale, int steps) {
   for (int i = 0; i < steps; ++i) {
-    scale.after_step(false);
+    after_step(scale, false);
   }
 }
 
@@ -38,7 +43,7 @@ TEST_CASE("a dynamic scale doubles after an interval of good steps") {
   CHECK(scale.value() == 65536);
   after_good_steps(scale, 1999);
   CHECK(scale.value() == 65536);
-  scale.after_step(false);
+  after_step(scale, false);
   CHECK(scale.value() == 131072);
   after_good_steps(scale, 2000);
   CHECK(scale.value() == 262144);
@@ -47,14 +52,14 @@ TEST_CASE("a dynamic scale doubles after an interval of good steps") {
 TEST_CASE("an overflow halves a dynamic scale and starts the interval again") {
   LossScale scale(growing_every(3));
   after_good_steps(scale, 2);
-  scale.after_step(true);
+  after_step(scale, true);
   CHECK(scale.value() == 32768);
   after_good_steps(scale, 2);
   CHECK(scale.value() == 32768);
-  scale.after_step(false);
+  after_step(scale, false);
   CHECK(scale.value() == 65536);
-  scale.after_step(true);
-  scale.after_step(true);
+  after_step(scale, true);
+  after_step(scale, true);
   CHECK(scale.value() == 16384);
 }
 
@@ -63,17 +68,30 @@ TEST_CASE("a dynamic scale stays in its bounds") {
   after_good_steps(scale, 100);
   CHECK(scale.value() == 16777216);
   for (int i = 0; i < 100; ++i) {
-    scale.after_step(true);
+    after_step(scale, true);
   }
   CHECK(scale.value() == 1);
+}
+
+TEST_CASE("steps that were run with a scale of before say nothing of the present one") {
+  LossScale scale(growing_every(2));
+  const double before = scale.value();
+  scale.after_step(true, before);
+  scale.after_step(true, before);  // it was run when nobody knew of the first
+  CHECK(scale.value() == before / 2);
+  scale.after_step(false, before);
+  after_step(scale, false);
+  CHECK(scale.value() == before / 2);  // one good step of two
+  after_step(scale, false);
+  CHECK(scale.value() == before);
 }
 
 TEST_CASE("a static scale never changes, and none is 1") {
   LossScale fixed({.scaling = Scaling::kStatic, .initial = 1024});
   LossScale none({.scaling = Scaling::kNone});
   for (const bool overflow : {true, false, false, true}) {
-    fixed.after_step(overflow);
-    none.after_step(overflow);
+    after_step(fixed, overflow);
+    after_step(none, overflow);
     CHECK(fixed.value() == 1024);
     CHECK(none.value() == 1);
   }
@@ -90,8 +108,8 @@ TEST_CASE("a restored scale goes on as if it had never stopped") {
         REQUIRE(resumed.restore(saved).ok());
       }
       const bool overflow = i % 5 == 4;
-      straight.after_step(overflow);
-      resumed.after_step(overflow);
+      after_step(straight, overflow);
+      after_step(resumed, overflow);
       CHECK(resumed.state() == straight.state());
     }
   }
@@ -103,7 +121,7 @@ TEST_CASE("a restored scale keeps to the settings that it meets") {
   CHECK(scale.value() == 1024);
   LossScale eager(growing_every(2));
   CHECK(eager.restore({64, 1500}).ok());
-  eager.after_step(false);
+  after_step(eager, false);
   CHECK(eager.value() == 128);
   LossScale fixed({.scaling = Scaling::kStatic, .initial = 8});
   CHECK(fixed.restore({4096, 7}).ok());

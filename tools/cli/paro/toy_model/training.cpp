@@ -141,7 +141,8 @@ ho::Result<Outcome> train_sharded(ho_comm* comm,
     HORING_ASSIGN(const TrainedStep trained,
                   train_step(model, *runner, training, step, rank, world));
     HORING_ASSIGN(const double loss, mean_over(comm, trained.loss));
-    outcome.steps.push_back({loss, trained.report.norm, trained.report.applied});
+    HORING_ASSIGN(const auto ended, runner->flush(0));
+    outcome.steps.push_back({loss, ended->outcome.norm, ended->outcome.applied});
     if (watch) {
       HORING_TRY(watch(*runner));
     }

@@ -64,7 +64,8 @@ void try_micro_batches(const Strategy& strategy,
 void try_recomputation(const PlannerRequest& request, std::vector<Remedy>& remedies) {
   for (const Recomputed& each : request.recomputed) {
     Remedy remedy{
-        fmt::format("{} recomputation{}", each.name, each.at_reported_rate ? " at the same rate" : ""),
+        fmt::format(
+            "{} recomputation{}", each.name, each.at_reported_rate ? " at the same rate" : ""),
         request};
     remedy.request.activation_bytes = each.activation_bytes;
     remedy.request.activations_of_sequence = each.activations_of_sequence;

@@ -21,7 +21,8 @@ import tempfile
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 # Folders whose headers need a library that a build can do without.
 OPTIONAL = {"src/transport/ucx": "ucx", "plugin/core/ucx": "ucx"}
-# Headers that need torch: the file that includes them before anything else, in a build that has it.
+# Headers that need torch: the file that includes them in a build that has it, before anything else
+# where the format lets it.
 COMPILED_BY = {"include/paro/torch.hpp": "runtime/torch/model.cpp",
                "tests/inproc/paro_torch/alone.hpp": "tests/inproc/paro_torch/model_test.cpp"}
 # Folders whose sources the release parts of tools/test --full compile one by one.

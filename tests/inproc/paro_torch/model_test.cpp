@@ -1,11 +1,10 @@
 // A libtorch model on sharded states trains as torch's own optimizer trains it in one process.
-#include "alone.hpp"
-
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 
+#include "alone.hpp"
 #include "catch.hpp"
 #include "job.hpp"
 #include "strategy/strategy.hpp"

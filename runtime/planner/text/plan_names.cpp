@@ -178,6 +178,30 @@ std::string network_of(const PlanTexts& texts) {
   return "infiniband";
 }
 
+// Beside one of its two numbers, which counts then.
+ho::Status add_network(const PlanTexts& texts,
+                       ClusterFacts& machine,
+                       std::vector<std::string>& assumed) {
+  if (texts.inter && texts.nics) {
+    return ho::invalid(fmt::format("{} beside {} and {}, which say the same: leave it out",
+                                   texts.named("network"),
+                                   texts.named("inter"),
+                                   texts.named("nics")));
+  }
+  HORING_TRY(set_network(texts, machine));
+  for (const auto& [name, text] :
+       {std::pair("inter", &texts.inter), std::pair("nics", &texts.nics)}) {
+    if (*text) {
+      assumed.push_back(fmt::format("{} {} counts, not that of {} {}",
+                                    texts.named(name),
+                                    **text,
+                                    texts.named("network"),
+                                    *texts.network));
+    }
+  }
+  return {};
+}
+
 // Of more than the GPU has.
 void note_memory(const PlanTexts& texts,
                  const ClusterFacts& facts,
@@ -238,24 +262,8 @@ ho::Result<ClusterFacts> with_machine(const PlanTexts& texts,
     }
   }
   if (texts.network) {
-    if (texts.inter && texts.nics) {
-      return ho::invalid(fmt::format("{} beside {} and {}, which say the same: leave it out",
-                                     texts.named("network"),
-                                     texts.named("inter"),
-                                     texts.named("nics")));
-    }
-    HORING_TRY(set_network(texts, machine));
+    HORING_TRY(add_network(texts, machine, assumed));
     peak.clear();
-    for (const auto& [name, text] :
-         {std::pair("inter", &texts.inter), std::pair("nics", &texts.nics)}) {
-      if (*text) {
-        assumed.push_back(fmt::format("{} {} counts, not that of {} {}",
-                                      texts.named(name),
-                                      **text,
-                                      texts.named("network"),
-                                      *texts.network));
-      }
-    }
   }
   if (gpu) {
     machine.memory_bytes = gpu->memory_gb * 1e9;

@@ -57,10 +57,9 @@ class Updater {
   GroupsByUnit groups_;
   std::optional<StepOutcome> unfollowed_;  // by the scale
   uint64_t applied_ = 0;
-  uint64_t optimizer_steps_ =
-      0;                      // applied since the rule's state was zeros; the control has them too
-  bool torn_ = false;         // an optimizer failed when some masters had changed
-  std::vector<float> block_;  // gradients for the framework's own optimizer
+  uint64_t optimizer_steps_ = 0;  // applied since the rule's state was zeros, as in the control
+  bool torn_ = false;             // an optimizer failed when some masters had changed
+  std::vector<float> block_;      // gradients for the framework's own optimizer
   std::vector<float*> states_of_block_;
 };
 

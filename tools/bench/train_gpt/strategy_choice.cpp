@@ -47,9 +47,9 @@ ho::Result<Choice> choose_strategy(horing::Communicator& job, const Options& opt
         "--strategy auto: " + recommendation.status().message() + "; or name a strategy");
   }
   if (recommendation->recommended() == nullptr) {
-    return ho::Status(ho::StatusCode::kOutOfMemory, "--memory: " + recommendation->why);
+    return ho::Status(ho::StatusCode::kOutOfMemory, "--memory: " + recommendation->why());
   }
-  Choice choice{{}, recommendation->why};
+  Choice choice{{}, recommendation->why()};
   for (const size_t row : recommendation->ranking) {
     choice.strategies.push_back(letters(recommendation->figures[row].strategy));
   }

@@ -186,12 +186,15 @@ struct TouchedRange {
 [[nodiscard]] int current_device();
 // What streams of several devices do together, a part on each, as a library's collectives do. No
 // part begins before all are enqueued and every stream has come to its own. Until then each holds
-// its stream, and every part that its device was given later. Not in virtual time.
+// its stream, and every part that its device was given later; one part alone holds its stream only.
+// In virtual time it takes what it says, and no device's bus.
 struct JointState;
 class JointWork {
  public:
   // `body` runs once, when all parts have begun.
-  JointWork(size_t parts, std::function<void(const Translate& translate)> body);
+  JointWork(size_t parts,
+            std::function<void(const Translate& translate)> body,
+            int64_t takes_ns = 0);
   // This thread's part. `circle` says so where it can never begin: what waits for what.
   [[nodiscard]] device::DriverResult enqueue(device::StreamHandle stream,
                                              std::string what,
@@ -219,6 +222,10 @@ void hold_joint_work(int device, bool held);
 // Runs what has ended by then. Gives the devices of which an event has passed, or a host function
 // run.
 std::set<int> advance(int64_t to_ns);
+// This thread's event_query of what is not over lets the next work end, as a call that waits does.
+// Of several threads that do, none has work to enqueue that is to begin before what another waits
+// for has ended.
+void wait_by_queries(bool waits);
 // What the host has spent in calls for the device since this was last taken. Until then it is on
 // its way: its calls come so much later than now_ns().
 [[nodiscard]] int64_t host_ns(int device);

@@ -57,9 +57,12 @@ int current_device() {
   return context == nullptr ? -1 : context->device;
 }
 
-JointWork::JointWork(size_t parts, std::function<void(const Translate& translate)> body)
+JointWork::JointWork(size_t parts,
+                     std::function<void(const Translate& translate)> body,
+                     int64_t takes_ns)
     : state_(std::make_shared<JointState>()) {
   state_->parts = parts;
+  state_->takes_ns = takes_ns;
   state_->body = std::move(body);
 }
 
@@ -76,9 +79,8 @@ device::DriverResult JointWork::enqueue(device::StreamHandle handle,
   if (stream == nullptr || stream->context != call.context()) {
     return device::kInvalidHandle;
   }
-  if (stream->capture || machine.config.mode == Mode::kTimed) {
-    machine.violation(what + (stream->capture ? " on a stream that is being captured"
-                                              : " in virtual time, which has no such work"));
+  if (stream->capture) {
+    machine.violation(what + " on a stream that is being captured");
     return device::kCaptureUnsupported;
   }
   Request request;
@@ -88,7 +90,7 @@ device::DriverResult JointWork::enqueue(device::StreamHandle handle,
   request.joint = state_;
   device::DriverResult result = device::kSuccess;
   const OperationPtr part = machine.enqueue(call.lock(), *stream, std::move(request), result);
-  if (part != nullptr && part->joint != nullptr) {
+  if (part != nullptr && part->joint != nullptr && state_->parts > 1) {  // nobody waits for it yet
     circle = Machine::circle_of(part);
   }
   return result;

@@ -85,6 +85,7 @@ void Machine::start(const Config& wanted) {
   contexts.clear();
   retained.clear();
   hosts_.clear();
+  threads_ = 0;
   operations_ = 0;
   stream_ids_ = 0;
   random_.seed(config.seed);
@@ -100,6 +101,7 @@ ThreadState& Machine::thread() {
   if (state.generation != generation) {
     state = {};
     state.generation = generation;
+    ++threads_;
     // Clocks travel between processes, so that no two may use one number.
     state.component = (static_cast<uint64_t>(::getpid()) << 32U) + ++components_;
     state.steps = 1;
@@ -184,10 +186,15 @@ void Machine::violation(std::string text) {
 
 // --- Order -----------------------------------------------------------------------------------
 
+// In virtual time that is most often so, and then nobody has to be told.
+bool Machine::is_one_thread() const {
+  return config.mode == Mode::kTimed && threads_ == 1;
+}
+
 void Machine::join_host() {
   ThreadState& state = thread();
-  if (state.in_work != nullptr || config.mode == Mode::kTimed) {
-    return;  // in virtual time there is one thread
+  if (state.in_work != nullptr || is_one_thread()) {
+    return;
   }
   const ContextState* const context = current();
   const int host = state.host >= 0 ? state.host : (context == nullptr ? -1 : -2 - context->device);
@@ -200,7 +207,7 @@ void Machine::publish_to_host() {
   if (state.in_work != nullptr) {
     return;
   }
-  if (config.mode != Mode::kTimed) {
+  if (!is_one_thread()) {
     const ContextState* const context = current();
     const int host =
         state.host >= 0 ? state.host : (context == nullptr ? -1 : -2 - context->device);
@@ -383,6 +390,8 @@ OperationPtr Machine::enqueue(Lock& lock,
   if (request.joint != nullptr) {
     operation->joint = std::move(request.joint);
     operation->joint->enqueued.push_back(operation);
+  }
+  if (operation->joint != nullptr && operation->joint->parts > 1) {
     OperationPtr& last = last_part_[operation->device];
     if (last != nullptr && last->progress != Progress::kDone) {
       operation->part_before = last;
@@ -398,13 +407,18 @@ OperationPtr Machine::enqueue(Lock& lock,
     want(operation);
   }
   if (config.mode == Mode::kTimed) {
-    set_price(*operation, request.ranges);
+    if (operation->joint != nullptr) {
+      operation->takes_ns = operation->joint->takes_ns;
+    } else {
+      set_price(*operation, request.ranges);
+    }
     operation->not_before_ns = now_ns + host_ns[operation->device];
     if (operation->not_before_ns > now_ns) {
       queued_.emplace(operation->not_before_ns, operation->device);
     } else {
-      static_cast<void>(start_timed(lock, operation->device));
+      static_cast<void>(start_timed(lock, {operation->device}));
     }
+    changed_.notify_all();
     return operation;
   }
   if (!worker_.joinable()) {
@@ -426,7 +440,8 @@ bool Machine::is_next(const Operation& operation) const {
   const auto done = [](const OperationPtr& each) { return each->progress == Progress::kDone; };
   const auto done_or_none = [&](const OperationPtr& each) { return each == nullptr || done(each); };
   return operation.progress == Progress::kPending && std::ranges::all_of(operation.after, done) &&
-         done_or_none(operation.channel_before) && done_or_none(operation.part_before) &&
+         done_or_none(operation.channel_before) &&
+         (done_or_none(operation.part_before) || operation.part_before->ends_ns) &&
          (operation.joint == nullptr || !held_devices.contains(operation.device));
 }
 
@@ -450,6 +465,7 @@ void Machine::run(Lock& lock, const OperationPtr& operation) {
   ThreadState& state = thread();
   const Step* const before =
       std::exchange(state.in_work, operation->on_host ? &operation->step : state.in_work);
+  ++running_;
   lock.unlock();
   if (joint != nullptr) {
     joint->body(alias_of);
@@ -458,6 +474,7 @@ void Machine::run(Lock& lock, const OperationPtr& operation) {
   }
   operation->body = nullptr;
   lock.lock();
+  --running_;
   state.in_work = before;
   for (const OperationPtr& each : together) {
     end(each);
@@ -567,7 +584,9 @@ void Machine::want(const OperationPtr& operation) {
 
 void Machine::wait_for(Lock& lock, const OperationPtr& operation) {
   while (config.mode == Mode::kTimed && operation->progress != Progress::kDone) {
-    static_cast<void>(pass_event(lock));
+    if (!pass_event_if_any(lock)) {
+      changed_.wait(lock);  // for what another thread runs, or has yet to enqueue
+    }
   }
   want(operation);
   changed_.wait(lock, [&] { return operation->progress == Progress::kDone; });

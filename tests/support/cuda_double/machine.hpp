@@ -39,6 +39,7 @@ struct JointState {
   std::vector<std::shared_ptr<Operation>> enqueued;  // those that are not over
   size_t over = 0;
   std::function<void(const Translate& translate)> body;
+  int64_t takes_ns = 0;  // kTimed
 };
 
 enum class Progress : uint8_t { kPending, kRunning, kDone };
@@ -126,6 +127,7 @@ struct ThreadState {
   int capture_mode = device::kCaptureModeGlobal;
   std::vector<ContextState*> contexts;
   const Step* in_work = nullptr;  // on a host function's thread: the step that it is part of
+  bool waits_by_queries = false;  // kTimed
 };
 
 class Machine {
@@ -165,6 +167,8 @@ class Machine {
   // of numbers. Gives the device, if an event passed there or a host function ran.
   [[nodiscard]] std::optional<int64_t> next_event_ns() const;
   std::optional<int> pass_event(Lock& lock);
+  // The next one, unless another thread runs work, or there is none. Whether one passed.
+  bool pass_event_if_any(Lock& lock);
   void spend_host_time(std::string_view call);
   [[nodiscard]] bool is_pending(int device) const;
   void violation(std::string text);
@@ -185,6 +189,7 @@ class Machine {
                                                   const std::string& what,
                                                   bool& found);
   // Threads of one host know of each other's calls.
+  [[nodiscard]] bool is_one_thread() const;
   void join_host();
   void publish_to_host();
   [[nodiscard]] std::uintptr_t next_handle() { return handles_ += 16; }
@@ -228,7 +233,7 @@ class Machine {
   void want_something();
   void set_price(Operation& operation, const std::vector<TouchedRange>& ranges) const;
   // True: an event passed, or a host function ran.
-  bool start_timed(Lock& lock, int device);
+  bool start_timed(Lock& lock, std::set<int> devices);
   // Its stream has come to it; of joint work every part's has.
   [[nodiscard]] bool is_ready(const Operation& operation) const;
   [[nodiscard]] bool is_next(const Operation& operation) const;
@@ -236,6 +241,7 @@ class Machine {
 
   std::uintptr_t handles_ = 0x10000;
   uint64_t components_ = 0;
+  size_t threads_ = 0;  // that have called since it was new
   uint64_t operations_ = 0;
   uint64_t stream_ids_ = 0;
   std::map<int, OperationPtr> last_on_channel_;
@@ -243,6 +249,7 @@ class Machine {
   std::map<std::pair<int64_t, uint64_t>, OperationPtr> under_way_;  // kTimed, by end and number
   std::set<std::pair<int64_t, int>> queued_;  // kTimed: when the host gives work to which device
   std::map<int, std::array<bool, 2>> bus_in_use_;  // kTimed, by device
+  size_t running_ = 0;                             // kTimed: bodies, for which time stands still
   std::map<int, Clock> hosts_;
   std::mt19937_64 random_;
   std::condition_variable changed_;

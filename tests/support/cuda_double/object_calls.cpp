@@ -477,6 +477,9 @@ DriverResult event_query(EventHandle handle) {
   if (recorded == nullptr) {
     return device::kSuccess;
   }
+  if (recorded->progress != Progress::kDone && call.machine().thread().waits_by_queries) {
+    static_cast<void>(call.machine().pass_event_if_any(call.lock()));
+  }
   if (recorded->progress != Progress::kDone) {
     call.machine().want(recorded);
     return device::kNotReady;

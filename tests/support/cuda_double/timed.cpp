@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "machine.hpp"
@@ -49,25 +50,55 @@ void Machine::spend_host_time(std::string_view call) {
   }
 }
 
-bool Machine::start_timed(Lock& lock, int device) {
-  std::array<bool, 2>& busy = bus_in_use_[device];
+namespace {
+
+// Joint work is all of its parts.
+void add_devices_of(const Operation& operation, std::set<int>& devices) {
+  devices.insert(operation.device);
+  if (operation.joint != nullptr) {
+    for (const OperationPtr& each : operation.joint->enqueued) {
+      devices.insert(each->device);
+    }
+  }
+}
+
+void set_end(Operation& operation, int64_t ends_ns) {
+  operation.ends_ns = ends_ns;
+  if (operation.joint != nullptr) {
+    for (const OperationPtr& each : operation.joint->enqueued) {
+      each->ends_ns = ends_ns;
+    }
+  }
+}
+
+}  // namespace
+
+bool Machine::start_timed(Lock& lock, std::set<int> devices) {
   bool any_ran = false;
-  for (size_t at = 0; at < pending.size(); ++at) {
-    Operation& next = *pending[at];
-    const std::array<bool, 2>& uses = next.uses_bus;
-    if (next.device != device || next.ends_ns || next.not_before_ns > now_ns ||
-        (uses[0] && busy[0]) || (uses[1] && busy[1]) || !is_ready(next)) {
+  while (!devices.empty()) {
+    const int at = *devices.begin();
+    std::array<bool, 2>& busy = bus_in_use_[at];
+    const auto may_start = [&](const OperationPtr& each) {
+      const std::array<bool, 2>& uses = each->uses_bus;
+      return each->device == at && !each->ends_ns && each->not_before_ns <= now_ns &&
+             !(uses[0] && busy[0]) && !(uses[1] && busy[1]) && is_ready(*each);
+    };
+    const auto found = std::ranges::find_if(pending, may_start);
+    if (found == pending.end()) {
+      devices.erase(at);
       continue;
     }
-    if (next.takes_ns == 0) {
-      run(lock, OperationPtr(pending[at]));
+    const OperationPtr next = *found;
+    add_devices_of(*next, devices);  // where others may begin after it
+    if (next->takes_ns == 0) {
+      run(lock, next);
       any_ran = true;
-      --at;  // it is gone; what comes after it may be ready, and comes later in the list
-      continue;
+    } else {
+      const int64_t ends_ns = now_ns + next->takes_ns;
+      under_way_[{ends_ns, next->number}] = next;
+      set_end(*next, ends_ns);
+      busy = {busy[0] || next->uses_bus[0], busy[1] || next->uses_bus[1]};
     }
-    next.ends_ns = now_ns + next.takes_ns;
-    under_way_[{*next.ends_ns, next.number}] = pending[at];
-    busy = {busy[0] || uses[0], busy[1] || uses[1]};
   }
   return any_ran;
 }
@@ -85,21 +116,35 @@ std::optional<int64_t> Machine::next_event_ns() const {
 
 std::optional<int> Machine::pass_event(Lock& lock) {
   now_ns = std::max(now_ns, *next_event_ns());
-  int device = 0;
+  std::set<int> devices;
   if (!queued_.empty() && queued_.begin()->first <= now_ns) {
-    device = queued_.begin()->second;
+    devices.insert(queued_.begin()->second);
     queued_.erase(queued_.begin());
   } else {
     const OperationPtr operation = under_way_.begin()->second;
-    device = operation->device;
     under_way_.erase(under_way_.begin());
-    std::array<bool, 2>& busy = bus_in_use_[device];
+    std::array<bool, 2>& busy = bus_in_use_[operation->device];
     for (size_t direction = 0; direction < busy.size(); ++direction) {
       busy.at(direction) = busy.at(direction) && !operation->uses_bus.at(direction);
     }
+    add_devices_of(*operation, devices);
     run(lock, operation);
   }
-  return start_timed(lock, device) ? std::optional(device) : std::nullopt;
+  const int device = *devices.begin();
+  return start_timed(lock, devices) ? std::optional(device) : std::nullopt;
+}
+
+bool Machine::pass_event_if_any(Lock& lock) {
+  if (running_ > 0 || !next_event_ns()) {
+    return false;
+  }
+  static_cast<void>(pass_event(lock));
+  return true;
+}
+
+void wait_by_queries(bool waits) {
+  const Machine::Lock lock(machine().mutex);
+  machine().thread().waits_by_queries = waits;
 }
 
 }  // namespace ho::cuda_double

@@ -23,7 +23,24 @@ Collective* next_of(const Communicator& comm) {
   return at < set.collectives.size() ? &set.collectives[at] : nullptr;
 }
 
-Collective& add_collective(const Communicator& comm, const Shape& shape) {
+int64_t takes_ns(const Config& config, const RankSet& set, const Started& started) {
+  if (!config.takes_ns) {
+    return 0;
+  }
+  std::set<int> devices;
+  for (const auto& [rank, device] : set.devices) {
+    devices.insert(device);
+  }
+  size_t bytes = 0;
+  for (const auto& range :
+       touched(started.shape, static_cast<size_t>(set.ranks), 0, nullptr, nullptr)) {
+    bytes = std::max(bytes, range.bytes);
+  }
+  return config.takes_ns(started.call, bytes, devices);
+}
+
+Collective& add_collective(Call& call, const Communicator& comm, const Started& started) {
+  const Shape& shape = started.shape;
   RankSet& set = *comm.set;
   const auto over = [&](const Collective& each) {
     return each.came == static_cast<size_t>(set.ranks) && each.work->done();
@@ -37,9 +54,11 @@ Collective& add_collective(const Communicator& comm, const Shape& shape) {
   buffers->send.resize(ranks);
   buffers->recv.resize(ranks);
   auto work = std::make_shared<cuda_double::JointWork>(
-      ranks, [shape, buffers](const cuda_double::Translate& translate) {
+      ranks,
+      [shape, buffers](const cuda_double::Translate& translate) {
         compute(shape, *buffers, translate);
-      });
+      },
+      takes_ns(call->config, set, started));
   set.collectives.push_back(
       {comm.started + 1, shape, comm.rank, 0, std::move(buffers), std::move(work), {}});
   return set.collectives.back();
@@ -47,7 +66,7 @@ Collective& add_collective(const Communicator& comm, const Shape& shape) {
 
 ResultCode launch(Call& call, Communicator& comm, const Started& started) {
   Collective* found = next_of(comm);
-  Collective& collective = found == nullptr ? add_collective(comm, started.shape) : *found;
+  Collective& collective = found == nullptr ? add_collective(call, comm, started) : *found;
   ++comm.started;
   ++collective.came;
   const std::string what = rank_text(comm) + ": collective " + std::to_string(collective.number);

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,10 @@ struct Config {
   bool ends_wait_for_device = false;
   // Else aborts and destroys return only once let_ends_return() is called.
   bool ends_return = true;
+  // In virtual time: what a collective of so many bytes, those of all ranks' parts, takes. Empty:
+  // nothing.
+  std::function<int64_t(const std::string& call, size_t bytes, const std::set<int>& devices)>
+      takes_ns;
 };
 
 // Always the same table. Before the first reset() it works as a default Config says.

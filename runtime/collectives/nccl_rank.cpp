@@ -264,6 +264,12 @@ void NcclRank::end(NcclCommunicator& comm) {
     wait_for_aborts(lock);
   }
   changed_.wait(lock, [&] { return comm.in_call == nullptr; });  // the watcher looks at it
+  if (comm.handle != nullptr) {  // NCCL's call gave it when all others had been aborted
+    const NcclEnd late{comm.name, std::exchange(comm.handle, nullptr)};
+    lock.unlock();
+    abort_and_log({late}, {ho::deadline_after(ms(timeout_ms_)), ms(timeout_ms_)});
+    lock.lock();
+  }
   std::erase(communicators_, &comm);
 }
 

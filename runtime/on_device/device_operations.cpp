@@ -390,10 +390,9 @@ void DeviceOperations::settle() const {
   if (!current.ok()) {
     return;
   }
-  const DeviceWait to_the_end{.timeout = wait_.timeout};  // whoever has aborted other waits
   ho::Status waited = all_.record(stream_);
   if (waited.ok()) {
-    waited = to_the_end.until_passed(all_);
+    waited = wait_.until_passed(all_);
   }
   if (waited.code() == ho::StatusCode::kTimeout) {
     device_->leave_behind(waited);

@@ -5,7 +5,7 @@
 // the driver waits: what waits here asks an event until it has passed, and has a deadline. store()
 // and fetch_later() wait only where their pinned slots are all under way.
 //
-// One thread at a time, but for abort().
+// One thread at a time.
 //
 // While the stream is captured into a graph, create() refuses it and every operation fails, which
 // leaves the capture as it is. What was given before a capture began cannot be waited for during
@@ -101,8 +101,6 @@ class DeviceOperations final : public Operations {
   // Waits until the stream is through with all that was given, whatever has failed: memory that it
   // used may be freed. Waits for nothing while the stream is captured.
   void settle() const;
-  // From any thread: ends this wait and all later ones.
-  void abort() { wait_.aborted = true; }
   [[nodiscard]] size_t pinned_bytes() const { return staging_.bytes(); }
   [[nodiscard]] size_t scratch_bytes() const { return scratch_.size(); }
 

@@ -34,9 +34,6 @@ ho::Result<bool> DeviceWait::passed_by(const ho::device::Event& event, ho::Deadl
     if (passed) {
       return true;
     }
-    if (aborted) {
-      return ho::Status(ho::StatusCode::kAborted, "the wait for the device was aborted");
-    }
     if (ho::passed(until)) {
       return false;
     }

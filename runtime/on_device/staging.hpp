@@ -4,7 +4,6 @@
 // One thread at a time. The context is current for all but create().
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -17,10 +16,10 @@
 
 namespace paro {
 
-// Waits for an event by asking, so that others' work on the device goes on.
+// Waits for an event by asking, so that others' work on the device goes on. An abort of the job
+// ends what holds the stream, and so the wait.
 struct DeviceWait {
   std::chrono::milliseconds timeout{600'000};
-  std::atomic<bool> aborted = false;  // by any thread: ends the wait
 
   [[nodiscard]] ho::Status until_passed(const ho::device::Event& event) const;
   // The same until then at most: whether it has passed.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -75,6 +77,15 @@ Result<DeviceFacts> facts_of_handle(const Driver& driver, int ordinal, Ordinal h
   return facts;
 }
 
+// Whether the context's memory is left behind; stays for the process.
+std::atomic<bool>* left_behind_of(ContextHandle context) {
+  static std::mutex mutex;
+  static auto* const all =  // never ended
+      std::make_unique<std::map<ContextHandle, std::atomic<bool>>>().release();
+  const std::lock_guard lock(mutex);
+  return &(*all)[context];
+}
+
 }  // namespace
 
 Result<DeviceFacts> device_facts(const Driver& driver, int ordinal) {
@@ -95,6 +106,7 @@ Result<std::shared_ptr<Device>> Device::open(const Driver& driver, int ordinal) 
   const RelaxedCapture relaxed(driver);
   HORING_TRY(device->check("cuDevicePrimaryCtxRetain",
                            driver.primary_context_retain(&device->context_, device->handle_)));
+  device->left_behind_ = left_behind_of(device->context_);
   return device;
 }
 
@@ -105,7 +117,7 @@ void log_failure(const Status& status) {
 }
 
 void Device::leave_behind(const Status& why) const {
-  if (!left_behind_.exchange(true)) {
+  if (!left_behind_->exchange(true)) {
     log_warn(
         "device {}: {}; its memory is not given back, which would wait for that work: end this "
         "process",
@@ -115,12 +127,12 @@ void Device::leave_behind(const Status& why) const {
 }
 
 bool Device::leaves(size_t bytes) const {
-  left_bytes_ += left_behind_ ? bytes : 0;
-  return left_behind_;
+  left_bytes_ += *left_behind_ ? bytes : 0;
+  return *left_behind_;
 }
 
 Device::~Device() {
-  if (left_behind_) {
+  if (left_behind_ != nullptr && *left_behind_) {
     log_warn("device {}: {} bytes are left behind", ordinal(), left_bytes_.load());
     return;
   }

@@ -66,9 +66,10 @@ class Device : public std::enable_shared_from_this<Device> {
     }
   }
   // Work on the device does not end: to give anything of it back would wait for that for ever. So
-  // nothing is, from now on; the log says why, and how many bytes at the end. Any thread.
+  // nothing is, from now on, by no Device of the same context; the log says why, and at the end of
+  // each how many bytes. Any thread.
   void leave_behind(const Status& why) const;
-  [[nodiscard]] bool is_left_behind() const { return left_behind_; }
+  [[nodiscard]] bool is_left_behind() const { return *left_behind_; }
   // For what gives `bytes` of memory back: whether they are left behind.
   [[nodiscard]] bool leaves(size_t bytes) const;
 
@@ -81,7 +82,7 @@ class Device : public std::enable_shared_from_this<Device> {
   const Ordinal handle_;
   const DeviceFacts facts_;
   ContextHandle context_ = nullptr;
-  mutable std::atomic<bool> left_behind_ = false;
+  std::atomic<bool>* left_behind_ = nullptr;  // of the context, for all its devices
   mutable std::atomic<size_t> left_bytes_ = 0;
 };
 

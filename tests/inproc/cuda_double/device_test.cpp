@@ -41,6 +41,27 @@ TEST_CASE("What belongs to a device keeps it and leaves nothing") {
   CHECK(nothing_violated());
 }
 
+TEST_CASE("What is left behind stays with whatever holds it by another of the context's devices") {
+  cuda_double::reset();
+  {
+    const auto device = must(device::Device::open(cuda_double::driver(), 0));
+    const auto same = must(device::Device::open(cuda_double::driver(), 0));
+    const auto other = must(device::Device::open(cuda_double::driver(), 1));
+    const auto memory = must(device::DeviceMemory::create(*same, 100));
+    const auto stream = must(device::Stream::create(*same));
+    const auto another = must(device::DeviceMemory::create(*other, 100));
+    device->leave_behind(Status(StatusCode::kTimeout, "for this test"));
+    CHECK(same->is_left_behind());
+    CHECK_FALSE(other->is_left_behind());
+  }
+  CHECK(must(device::Device::open(cuda_double::driver(), 0))->is_left_behind());
+  const auto live = cuda_double::live();
+  CHECK(live.contexts == 3);  // what each of the three had retained
+  CHECK(live.device_memory == 1);
+  CHECK(live.streams == 1);
+  cuda_double::reset();
+}
+
 TEST_CASE("Owners can be moved and what they held before is let go") {
   const OnDouble on;
   auto stream = on.stream();

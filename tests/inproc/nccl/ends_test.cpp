@@ -161,6 +161,51 @@ TEST_CASE("a deadline holds while another communicator is destroyed") {
   CHECK(left_on_doubles() == "");
 }
 
+namespace {
+
+// What device 1 does before NCCL's call that makes a communicator returns there.
+std::function<void()> before_init_returns;
+
+nccl::ResultCode init_that_takes_long(
+    nccl::CommHandle* handle, int ranks, nccl::UniqueId id, int rank, nccl::Config* config) {
+  const nccl::ResultCode result = nccl_double::nccl().comm_init(handle, ranks, id, rank, config);
+  if (cuda_double::current_device() == 1 && before_init_returns) {
+    before_init_returns();
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a communicator that NCCL gives when all others have been aborted is aborted too") {
+  reset_doubles();
+  static nccl::Nccl table = nccl_double::nccl();
+  table.comm_init = init_that_takes_long;
+  require_job({"1x2"}, [&](ho_comm* job) {
+    const OnNccl on(job, 60000, -1, cuda_double::driver(), table);
+    const auto sums = on.over(on.world(), "sums");
+    const DeviceFloats all(on, kFloats);
+    nccl_double::hold(0);
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    paro::Pending pending;
+    must_be_ok(sums->begin_all_reduce(on.options(), kType, all.data(), kFloats, pending));
+    must(ho_barrier(on.world(), nullptr, nullptr));
+    if (ho_comm_rank(on.world()) == 1) {
+      before_init_returns = [&] {
+        static_cast<void>(ho_comm_abort(on.parent(), "enough"));
+        must_fail(sums->join(pending, 0), failure_of(*sums));  // all aborts are over then
+      };
+    }
+    static_cast<void>(on.rank().over(on.world(), "gathers"));
+    if (ho_comm_rank(on.world()) == 0) {
+      must_fail(sums->join(pending, 0), failure_of(*sums));
+    }
+    on.finish();
+  });
+  before_init_returns = nullptr;
+  CHECK(left_on_doubles() == "");
+}
+
 TEST_CASE("while communicators are aborted nobody else waits, and no buffer is given back") {
   reset_with_ends_that_wait();
   const std::string cause = one_cause("1x2", [](const OnNccl& on) {

@@ -56,15 +56,16 @@ class OnNccl {
   explicit OnNccl(ho_comm* job,
                   uint64_t timeout_ms = 60000,
                   int ordinal = -1,
-                  const device::Driver& driver = cuda_double::driver())
+                  const device::Driver& driver = cuda_double::driver(),
+                  const nccl::Nccl& nccl = nccl_double::nccl())
       : parent_(split(job, 0)),
         world_(split(parent_.get(), 0)),
         group_(split(parent_.get(), ho_comm_group_of(job, ho_comm_rank(job)))),
         device_(
             must_have(device::Device::open(driver, ordinal >= 0 ? ordinal : ho_comm_rank(job)))),
         stream_(std::make_unique<device::Stream>(must_have(device::Stream::create(*device_)))),
-        rank_(must_have(paro::NcclRank::make(
-            nccl_double::nccl(), device_, parent_.get(), world_.get(), timeout_ms))) {}
+        rank_(must_have(
+            paro::NcclRank::make(nccl, device_, parent_.get(), world_.get(), timeout_ms))) {}
 
   [[nodiscard]] ho_comm* parent() const { return parent_.get(); }
   [[nodiscard]] ho_comm* world() const { return world_.get(); }

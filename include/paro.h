@@ -196,9 +196,9 @@ typedef enum paro_collectives {
   /* NCCL, 2.26.2 or newer, opened at run time: PARO_NCCL_LIBRARY, or libnccl.so.2. Needs
    * PARO_PLACE_DEVICE, groups of equal size, and equal GPUs, one for each rank. Gradients of
    * 16 bits are summed in 16 bits: see fp32_gradients. `algorithm` is ignored, bytes sent are not
-   * counted. A timeout_ms of 0 is HORING_TIMEOUT_MS. All work of NCCL's on a GPU, others' too, must
-   * be begun in one order on all ranks. paro_runner_destroy waits for all ranks, at most 3 times
-   * timeout_ms. After an error of the device rejoin fails: load a checkpoint anew. */
+   * counted. A timeout_ms of 0 is HORING_TIMEOUT_MS. All work of NCCL's on a GPU is begun in one
+   * order on all ranks; beside others', with NCCL_LAUNCH_ORDER_IMPLICIT=1. paro_runner_destroy
+   * waits at most 3 times timeout_ms, or 15 s. Rejoin fails after an error of the device. */
   PARO_COLLECTIVES_NCCL = 1
 } paro_collectives;
 
@@ -471,8 +471,8 @@ PARO_API ho_status paro_runner_check_drift(paro_runner* runner);
 
 /* Collective: goes on after an error. `comm` is the communicator that the runner was made over, or,
  * if that has failed too, a new one of the same ranks with the same numbers; it is used during the
- * call only. The failed step's gradients are dropped: continue with a first micro-batch. If
- * paro_runner_applied_steps() has grown since the last report, that step counts: do not repeat it.
+ * call only. The failed step's gradients are dropped: continue with a first micro-batch of the step
+ * after the last one that has ended, which paro_runner_flush says then: its outcome_step.
  * HO_MISMATCH if the step has changed the masters of some ranks only: load a checkpoint. */
 PARO_API ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm);
 /* Any thread. On every rank, waits for this runner end, and from the next call that needs another

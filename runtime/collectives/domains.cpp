@@ -70,6 +70,7 @@ ho::Result<Domains> Domains::make(ho_comm* comm,
   }
   Domains domains(GlobalRank(ho_comm_rank(comm)), groups);
   domains.used_ = used;
+  domains.timeout_ms_ = timeout_ms;
   const GlobalRank self = domains.self_;
   HORING_ASSIGN(domains.parent_, split(comm, 0, static_cast<int32_t>(self.value())));
   ho_comm* const parent = domains.parent_.get();

@@ -64,6 +64,8 @@ class Domains {
   // Whether the device begins collectives in the order in which they are launched, over all
   // communicators. Else one that is launched must come after the end of the one before.
   [[nodiscard]] bool begin_in_order() const { return begin_in_order_; }
+  // Of collectives that name no other.
+  [[nodiscard]] uint64_t timeout_ms() const { return timeout_ms_; }
   // What their ranks tell one another numbers on.
   [[nodiscard]] ho_comm* world() const { return world_.comm.get(); }
   [[nodiscard]] ho_comm* inter(const std::vector<ho::GlobalRank>& owners) const;
@@ -98,6 +100,7 @@ class Domains {
   ho::GroupMap groups_;
   UsedTracks used_{};
   bool begin_in_order_ = true;
+  uint64_t timeout_ms_ = 0;
   OwnedComm parent_;  // of all ranks, by global rank: moves nothing of a step's
   // The last ones end first, NCCL's on all ranks in one order.
   RankSet world_;

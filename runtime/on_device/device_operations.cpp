@@ -61,6 +61,7 @@ DeviceOperations::DeviceOperations(Parts parts)
       all_(std::move(parts.all)),
       staging_(std::move(parts.staging)),
       failed_(std::move(parts.failed)),
+      timeout_(parts.timeout),
       wait_{.timeout = parts.timeout} {}
 
 ho::Result<std::unique_ptr<DeviceOperations>> DeviceOperations::create(
@@ -87,6 +88,10 @@ ho::Result<std::unique_ptr<DeviceOperations>> DeviceOperations::create(
 
 DeviceOperations::~DeviceOperations() {
   settle();
+}
+
+void DeviceOperations::limit_waits(uint64_t timeout_ms) {
+  wait_.timeout = timeout_ms == 0 ? timeout_ : std::chrono::milliseconds(timeout_ms);
 }
 
 DeviceOperations::Scratch* DeviceOperations::scratch() const {

@@ -101,6 +101,8 @@ class DeviceOperations final : public Operations {
   // Waits until the stream is through with all that was given, whatever has failed: memory that it
   // used may be freed. Waits for nothing while the stream is captured.
   void settle() const;
+  // From now on (0: to what it was made with).
+  void limit_waits(uint64_t timeout_ms);
   [[nodiscard]] size_t pinned_bytes() const { return staging_.bytes(); }
   [[nodiscard]] size_t scratch_bytes() const { return scratch_.size(); }
 
@@ -144,6 +146,7 @@ class DeviceOperations final : public Operations {
   const ho::device::Event all_;  // of all that was given, when somebody waits for it
   mutable Staging staging_;
   const std::shared_ptr<ho::Status> failed_;  // first
+  const std::chrono::milliseconds timeout_;
   DeviceWait wait_;
 };
 

@@ -52,6 +52,12 @@ void DeviceStateMemory::settle() const {
   }
 }
 
+void DeviceStateMemory::limit_waits(uint64_t timeout_ms) {
+  for (const auto& each : operations_) {
+    each->limit_waits(timeout_ms);
+  }
+}
+
 void* DeviceStateMemory::allocate(size_t bytes) {
   lack_ = failure_ = {};
   auto memory = ho::device::DeviceMemory::create(*device_, bytes);

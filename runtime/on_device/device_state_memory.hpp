@@ -30,6 +30,7 @@ class DeviceStateMemory final : public Memory {
     return *operations_[stream < operations_.size() ? stream : 0];
   }
   [[nodiscard]] ho::Result<std::unique_ptr<Mark>> make_mark() override;
+  void limit_waits(uint64_t timeout_ms) override;
   [[nodiscard]] std::string where() const override;
   // Of the driver, or of operations.
   [[nodiscard]] ho::Status failure() const override { return failure_; }

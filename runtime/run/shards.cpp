@@ -1,5 +1,7 @@
 #include "run/shards.hpp"
 
+#include <algorithm>
+
 #include "run/agreement.hpp"
 
 namespace paro {
@@ -24,11 +26,17 @@ void Shards::make_routes(const StepPlan& plan) {
   }
 }
 
+uint64_t Shards::wait_after_failure_ms() const {
+  constexpr uint64_t kMinMs = 5000;
+  return std::max(domains->timeout_ms(), kMinMs);
+}
+
 ho::Status Shards::break_unless_ok(const ho::Status& status, const std::string& what) {
   if (!status.ok() && broken.ok()) {
     broken = status.with_context("rank " + std::to_string(self().value()) + ", " + what);
     // Ranks of other sets would wait for this one until their deadlines.
     domains->abort(broken.message().c_str());
+    ledger.memory().limit_waits(wait_after_failure_ms());
   }
   return broken;
 }
@@ -41,6 +49,7 @@ ho::Result<std::vector<uint64_t>> Shards::gather(uint64_t mine, const std::strin
 
 ho::Status Shards::break_on_all(const std::string& why) {
   broken = {ho::StatusCode::kMismatch, why};
+  ledger.memory().limit_waits(wait_after_failure_ms());
   return broken;
 }
 

@@ -49,6 +49,9 @@ struct Shards {
   }
   // After `domains` have changed; `plan` has the buckets.
   void make_routes(const StepPlan& plan);
+  // How long this rank waits for its device once something has failed: an abort lets streams go on,
+  // unless something else holds them.
+  [[nodiscard]] uint64_t wait_after_failure_ms() const;
   // `what` was being done: `status` is ok, or breaks the runner, and ends the others' waits.
   [[nodiscard]] ho::Status break_unless_ok(const ho::Status& status, const std::string& what);
   // Collective: a number of every rank, in the order of ranks(). Breaks the runner where it fails.

@@ -1,6 +1,7 @@
 #include "run/step_progress.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "run/collectives.hpp"
@@ -100,17 +101,27 @@ ho::Status StepProgress::look_at_ends() {
   return shards_.break_unless_ok(ends_->look(), name(scheduler_.step()));
 }
 
-// Of ranks that end the step otherwise the copy would never come: they are looked at meanwhile.
+// Of ranks that end the step otherwise the copy would never come: they are looked at meanwhile. So
+// is what has failed: an abort lets the stream go on, unless something else holds it.
 ho::Result<bool> StepProgress::wait_for_copy(uint64_t timeout_ms) {
   constexpr uint64_t kGlanceMs = 20;
   const uint64_t most = std::min(timeout_ms, uint64_t{1} << 40U);
+  const Domains& domains = *shards_.domains;
+  const bool may_fail = domains.ended() != nullptr;
   const Operations& operations = shards_.operations(Track::kReductions);
   const auto since = Clock::now();
+  std::optional<uint64_t> failed_ms;
   for (;;) {
     HORING_TRY(ends_->look());
     const uint64_t gone = ns_between(since, Clock::now()) / 1'000'000;
+    if (const ho::Status cause = domains.status(); !cause.ok()) {
+      failed_ms = failed_ms.value_or(gone);
+      HORING_TRY(gone - *failed_ms < shards_.wait_after_failure_ms() ? ho::Status() : cause);
+    }
     const uint64_t left = most == 0 ? 0 : std::max(most, gone + 1) - gone;
-    const bool glances = ends_->waits() && (left == 0 || left > kGlanceMs);
+    // Without an end: by then collectives have met their deadlines, and the operations have theirs.
+    const bool in_time = failed_ms || left > 0 || gone < 3 * domains.timeout_ms();
+    const bool glances = (ends_->waits() || may_fail) && in_time && (left == 0 || left > kGlanceMs);
     HORING_ASSIGN(const bool there, operations.arrived(glances ? kGlanceMs : left));
     if (there || !glances) {
       return there;

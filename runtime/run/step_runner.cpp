@@ -45,6 +45,7 @@ StepRunner::~StepRunner() {
     abort(("rank " + std::to_string(self().value()) + " destroyed its runner in the middle of " +
            step_name())
               .c_str());
+    shards_.ledger.memory().limit_waits(shards_.wait_after_failure_ms());
   }
   if (agreement_.waits_for() != nullptr) {
     // The copy goes to what ends here. An abort has let it come.
@@ -164,6 +165,17 @@ void StepRunner::set_learning_rate(double rate) {
   std::visit([rate](auto& rule) { rule.learning_rate = rate; }, shards_.config.rule);
 }
 
+// What allocates and frees memory of the device, or pins it, waits for the device without a
+// deadline: all that this runner has given it is waited for first, with one.
+ho::Status StepRunner::end_on_device() {
+  // A collective that holds a stream meets its deadline before, and is the cause then.
+  shards_.ledger.memory().limit_waits((broken().ok() ? 2 : 1) * shards_.wait_after_failure_ms());
+  for (size_t track = 0; track < kTrackCount; ++track) {
+    HORING_TRY(shards_.operations(static_cast<Track>(track)).finish().with_context("rejoin"));
+  }
+  return {};
+}
+
 // A device may have ended a step of which this rank has not heard.
 ho::Status StepRunner::end_what_failed() {
   if (const std::string* const step = agreement_.waits_for()) {
@@ -178,10 +190,12 @@ ho::Status StepRunner::end_what_failed() {
 
 ho::Status StepRunner::rejoin(ho_comm* comm) {
   progress_->drop_all();
+  const ho::Status ended = end_on_device();
   // Until it ends well: what was under way is gone.
   if (broken().ok()) {
     shards_.broken = {ho::StatusCode::kAborted, "this runner's rejoin() failed"};
   }
+  HORING_TRY(ended);
   HORING_TRY(end_what_failed());
   HORING_TRY(updater_.same_progress(comm, self()));
   const ho::GroupMap of_before = groups();
@@ -189,6 +203,7 @@ ho::Status StepRunner::rejoin(ho_comm* comm) {
   progress_->go_on_from({updater_.applied_steps()});
   hooks_.forget();
   shards_.broken = {};
+  shards_.ledger.memory().limit_waits(0);
   return shards_.break_unless_ok(
       round_parameters(shards_, progress_->buffers(), plan()),
       "restoring parameters after step " + std::to_string(scheduler().step().value));

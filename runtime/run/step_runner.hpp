@@ -153,6 +153,7 @@ class StepRunner {
   [[nodiscard]] ho::Status decide(bool discards);
   // nullptr: the outcome is known where the states are, and not here yet.
   [[nodiscard]] ho::Status update_all(const StepOutcome* known);
+  [[nodiscard]] ho::Status end_on_device();
   [[nodiscard]] ho::Status end_what_failed();
   // Of the present step, where no micro-batch is under way.
   [[nodiscard]] ho::Result<uint32_t> micro_batches_over(const char* what) const;

@@ -35,6 +35,8 @@ class Memory {
   [[nodiscard]] virtual ho::Result<std::unique_ptr<Mark>> make_mark() {
     return std::make_unique<Mark>();
   }
+  // Waits of its operations end after so long (0: after what it was made with).
+  virtual void limit_waits(uint64_t /*timeout_ms*/) {}
   // Where it is and how much there is, after "no memory for 5 bytes of gradients"; may be "".
   [[nodiscard]] virtual std::string where() const { return {}; }
   // Why the last allocation failed although there may be memory: nothing can be allocated any more.

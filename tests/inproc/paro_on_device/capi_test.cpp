@@ -191,6 +191,44 @@ TEST_CASE("a program in C reads a step's norm by flush, within the time that it 
   CHECK(left_on_doubles() == "");
 }
 
+TEST_CASE("a program in C goes on after a rejoin with the step after the last one that has ended") {
+  reset_doubles(Mode::kRandom);
+  ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
+    const RankDevice device(comm);
+    const OwnedRunner owned = runner_of(comm, on_device(device.memory().operations().stream()));
+    paro_runner* const runner = owned.get();
+    load(runner);
+    paro_step_report report = PARO_STEP_REPORT_INIT;
+    for (int step = 0; step < 2; ++step) {
+      run_hooks(runner, &device);
+      must(paro_runner_step(runner, &report));
+    }
+    run_hooks(runner, &device);
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
+    if (ho_comm_rank(comm) == 1) {
+      must(paro_runner_abort(runner, "enough"));
+    }
+    ho::test::must(ho_barrier(comm, nullptr, nullptr));
+    if (paro_runner_step(runner, nullptr) == HO_OK &&
+        paro_runner_flush(runner, 0, nullptr) == HO_OK) {
+      throw std::runtime_error("the step goes on after an abort");
+    }
+    must(paro_runner_rejoin(runner, comm));
+    must(paro_runner_flush(runner, 0, &report));
+    // The last report before knew of step 1 alone.
+    if (report.outcome_step != 2 || paro_runner_applied_steps(runner) != 2) {
+      throw std::runtime_error("step 3 is not to be repeated");
+    }
+    run_hooks(runner, &device);
+    must(paro_runner_step(runner, nullptr));
+    must(paro_runner_flush(runner, 0, &report));
+    if (report.outcome_step != 3 || report.applied != 1) {
+      throw std::runtime_error("step 3 was not repeated");
+    }
+  });
+  CHECK(left_on_doubles() == "");
+}
+
 TEST_CASE("a strategy that a file asks for is taken once, a step later than on the host") {
   reset_doubles(Mode::kRandom);
   const ho::test::TemporaryFolder folder;

@@ -1,4 +1,5 @@
 // Whatever fails of a runner on devices: all ranks have one cause, in time, and nothing is left.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -226,6 +227,46 @@ TEST_CASE("a rank that does not go on is noticed at the deadline of what waits f
           throw std::runtime_error(status.message());
         }
         steps(runner, job);
+      });
+  check_one_cause(errors, "has not ended within");
+  CHECK(left_on_doubles() == "");
+}
+
+TEST_CASE("a rank whose own work holds its stream has the cause in time, and no rejoin") {
+  reset_doubles(Mode::kRandom);
+  std::array<ho_comm*, 4> comms{};
+  const auto errors = errors_of(
+      "IIG",
+      kSoonMs,
+      [&](ho_comm* comm) { comms[static_cast<size_t>(ho_comm_rank(comm))] = comm; },
+      [&](StepRunner& runner, const Job&) {
+        ho::cuda_double::JointWork held(2, [](const ho::cuda_double::Translate&) {});
+        const bool holds = runner.self().value() == 0;
+        if (holds) {
+          const auto current = ho::test::must_have(
+              ho::device::CurrentContext::enter(*runner.config().on_device->device));
+          void* const stream = runner.shards().ledger.operations().stream();
+          std::string circle;
+          static_cast<void>(
+              held.enqueue(static_cast<ho::device::StreamHandle>(stream), "its own", {}, circle));
+        }
+        std::string said;
+        try {
+          run_hooks(runner);
+          static_cast<void>(ho::test::must_have(runner.step()));
+          static_cast<void>(ho::test::must_have(runner.flush(0)));
+        } catch (const std::exception& error) {
+          said = error.what();
+        }
+        if (holds) {  // all the time
+          const ho::Status rejoined = runner.rejoin(comms[0]);
+          held.give_up(0);
+          if (!has(rejoined.message(), "rejoin: ") ||
+              !has(rejoined.message(), "the device was not through with its stream")) {
+            said = "rejoin: " + rejoined.to_string();
+          }
+        }
+        throw std::runtime_error(said);
       });
   check_one_cause(errors, "has not ended within");
   CHECK(left_on_doubles() == "");

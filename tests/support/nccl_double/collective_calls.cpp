@@ -23,20 +23,27 @@ Collective* next_of(const Communicator& comm) {
   return at < set.collectives.size() ? &set.collectives[at] : nullptr;
 }
 
-int64_t takes_ns(const Config& config, const RankSet& set, const Started& started) {
-  if (!config.takes_ns) {
-    return 0;
-  }
+std::set<int> devices_of(const RankSet& set) {
   std::set<int> devices;
   for (const auto& [rank, device] : set.devices) {
     devices.insert(device);
   }
+  return devices;
+}
+
+// Those of all ranks' parts.
+size_t bytes_of(const RankSet& set, const Shape& shape) {
   size_t bytes = 0;
-  for (const auto& range :
-       touched(started.shape, static_cast<size_t>(set.ranks), 0, nullptr, nullptr)) {
+  for (const auto& range : touched(shape, static_cast<size_t>(set.ranks), 0, nullptr, nullptr)) {
     bytes = std::max(bytes, range.bytes);
   }
-  return config.takes_ns(started.call, bytes, devices);
+  return bytes;
+}
+
+int64_t takes_ns(const Config& config, const RankSet& set, const Started& started) {
+  return config.takes_ns
+             ? config.takes_ns(started.call, bytes_of(set, started.shape), devices_of(set))
+             : 0;
 }
 
 Collective& add_collective(Call& call, const Communicator& comm, const Started& started) {
@@ -68,7 +75,9 @@ ResultCode launch(Call& call, Communicator& comm, const Started& started) {
   Collective* found = next_of(comm);
   Collective& collective = found == nullptr ? add_collective(call, comm, started) : *found;
   ++comm.started;
-  ++collective.came;
+  if (++collective.came == static_cast<size_t>(comm.set->ranks)) {
+    call->moved[{started.call, devices_of(*comm.set)}] += bytes_of(*comm.set, collective.shape);
+  }
   const std::string what = rank_text(comm) + ": collective " + std::to_string(collective.number);
   std::shared_ptr<cuda_double::JointWork> work = collective.work;
   if (collective.shape != started.shape) {

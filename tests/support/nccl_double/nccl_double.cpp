@@ -100,6 +100,7 @@ void reset(const Config& config) {
   all.communicators.clear();
   all.ended.clear();
   all.counts.clear();
+  all.moved.clear();
   all.faults.clear();
   all.violations.clear();
   all.set_numbers = 0;
@@ -119,6 +120,11 @@ uint64_t calls(std::string_view name) {
   const std::lock_guard lock(state().mutex);
   const auto found = state().counts.find(name);
   return found == state().counts.end() ? 0 : found->second;
+}
+
+MovedBytes take_moved_bytes() {
+  const std::lock_guard lock(state().mutex);
+  return std::exchange(state().moved, {});
 }
 
 size_t live_communicators() {

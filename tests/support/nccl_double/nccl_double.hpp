@@ -12,9 +12,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nccl/nccl.hpp"
@@ -53,6 +55,11 @@ void reset(const Config& config = {});
 std::vector<std::string> take_violations();
 // By NCCL's names: "ncclAllReduce". Since reset().
 [[nodiscard]] uint64_t calls(std::string_view name);
+// By NCCL's name and the ranks' devices: the bytes of all ranks' parts, of collectives that all of
+// them have launched.
+using MovedBytes = std::map<std::pair<std::string, std::set<int>>, uint64_t>;
+// Since the last time.
+[[nodiscard]] MovedBytes take_moved_bytes();
 // Communicators that are neither destroyed nor aborted.
 [[nodiscard]] size_t live_communicators();
 

@@ -97,6 +97,7 @@ struct State {
   std::map<nccl::CommHandle, Communicator> communicators;
   std::map<nccl::CommHandle, std::string> ended;  // by which call
   std::map<std::string, uint64_t, std::less<>> counts;
+  MovedBytes moved;
   std::vector<Fault> faults;
   std::vector<std::string> violations;
   uintptr_t handles = 0x100000;

@@ -144,13 +144,14 @@ ho::Status StartInOrder::launch_next() {
   return {};
 }
 
-// What is updated next must be in order though a collective has failed: all units are updated.
+// What is updated next must be in order though a collective has failed: all units are updated. What
+// updates come after is launched by the agreement, which is behind the last backward pass.
 ho::Status StartInOrder::go_on_after(ActionId id) {
   record(id);
   next_ = positions_[id.at()] + 1;
   ho::Status launched = launch_next();
   const StepAction computation = scheduler_.computation();
-  if (action(computation.action).act == Act::kUpdate) {
+  if (action(computation.action).act == Act::kUpdate && action(id).act != Act::kBackward) {
     const ho::Status ordered = come_after_others(computation);
     return launched.ok() ? ordered : launched;
   }

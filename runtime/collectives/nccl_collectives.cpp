@@ -54,7 +54,7 @@ ho::Result<size_t> NcclCollectives::equal_count(const char* call,
                           std::to_string(*other) + " elements, rank 0 " +
                           std::to_string(counts.front()) +
                           ": take groups of equal size and pad units to equal parts, or "
-                          "libhoring's collectives");
+                          "keep states on the host");
   }
   return counts.front();
 }

@@ -52,7 +52,7 @@ ho::Status check_equal(std::span<const NcclRankFacts> ranks) {
       };
       return differ(rank_text(each) + " runs on " + device(each) + ", and " + rank_text(first) +
                     " runs on " + device(first) +
-                    ": take ranks with equal GPUs, or libhoring's collectives");
+                    ": take ranks with equal GPUs, or keep states on the host");
     }
     const auto [other, is_new] = devices.emplace(std::pair(each.device, each.host), &each);
     if (!is_new && each.shares_device == 0) {

@@ -120,7 +120,8 @@ std::string prometheus_text(const StepRecord& last, const StepTotals& totals) {
               totals.micro_batches);
   metrics.one("paro_skipped_steps_total",
               "counter",
-              "Steps skipped because a gradient was not finite.",
+              "Steps skipped because a gradient was not finite; with states on a device the last "
+              "one is not counted yet.",
               totals.skipped);
   metrics.one("paro_drift_checks_total",
               "counter",
@@ -147,8 +148,11 @@ std::string prometheus_text(const StepRecord& last, const StepTotals& totals) {
   metrics.sample(last.predicted_bytes, "of=\"states_predicted\"");
   metrics.sample(last.library_bytes, "of=\"library\"");
   metrics.one("paro_loss_scale", "gauge", "Loss scale of the last step.", last.loss_scale);
-  metrics.one(
-      "paro_gradient_norm", "gauge", "Gradient norm of the last step, before clipping.", last.norm);
+  metrics.one("paro_gradient_norm",
+              "gauge",
+              "Gradient norm before clipping: of the last step, with states on a device of the one "
+              "before.",
+              last.norm);
   metrics.one("paro_last_step_timestamp_seconds",
               "gauge",
               "End of the last step: an old value means that the job hangs.",

@@ -26,7 +26,7 @@ Status unsupported(std::string why) {
 // What a user does about it, after every refusal.
 std::string what_to_do() {
   return "; install NCCL " + version_text(kMinVersion) +
-         " or newer, name its file in PARO_NCCL_LIBRARY, or use libhoring's collectives";
+         " or newer, name its file in PARO_NCCL_LIBRARY, or keep states on the host";
 }
 
 StatusCode code_of(ResultCode result) {

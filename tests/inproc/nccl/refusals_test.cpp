@@ -34,7 +34,7 @@ TEST_CASE("unequal parts are refused with what to do, and the communicator goes 
                  StatusCode::kUnsupported);
     if (text !=
             "gathers: ncclAllGather wants equal parts, and rank 1 there has 4 elements, rank 0 3: "
-            "take groups of equal size and pad units to equal parts, or libhoring's collectives" ||
+            "take groups of equal size and pad units to equal parts, or keep states on the host" ||
         pending.request != nullptr) {
       throw std::runtime_error(text);
     }

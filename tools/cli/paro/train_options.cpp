@@ -100,9 +100,10 @@ ho::Status understand(const TrainTexts& texts, TrainOptions& options) {
     options.dtype = texts.dtype == "float16" ? ho::DType::kFloat16 : ho::DType::kBfloat16;
   }
   options.on_device = texts.memory == "device";
-  const std::string taken = options.on_device ? "nccl" : "horing";
-  if (!texts.collectives.empty() && texts.collectives != taken) {
-    return ho::invalid("--place " + texts.memory + " takes --collectives " + taken);
+  if (texts.collectives == (options.on_device ? "horing" : "nccl")) {
+    return ho::invalid(options.on_device
+                           ? "--collectives horing moves states on a host: it needs --place host"
+                           : "--collectives nccl moves states on GPUs: it needs --place device");
   }
   HORING_ASSIGN(options.forward_ms,
                 ho::parse_number_up_to("--forward-ms", texts.forward_ms, kMaxForwardMs));

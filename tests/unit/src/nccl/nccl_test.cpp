@@ -68,7 +68,7 @@ TEST_CASE("Without an NCCL the error says what to do in one line") {
   const Status status = load(fake("that_is_not_there")).status();
   CHECK(status.code() == StatusCode::kUnsupported);
   CHECK(has(status, "no NCCL: "));
-  CHECK(has(status, "or use libhoring's collectives"));
+  CHECK(has(status, "or keep states on the host"));
   CHECK(status.message().find('\n') == std::string::npos);
 }
 

@@ -3,8 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "caught_stderr.hpp"
 #include "cli/paro/train_options.hpp"
 #include "cli/paro/trial_report.hpp"
+#include "has.hpp"
 
 namespace paro::tool {
 namespace {
@@ -61,9 +63,16 @@ TEST_CASE("states lie on the host, or on devices with NCCL") {
   CHECK_FALSE(parse_train({"--place=host", "--collectives=horing"}).options.on_device);
   CHECK(parse_train({"--place=device"}).options.on_device);
   CHECK(parse_train({"--place=device", "--collectives=nccl"}).options.on_device);
-  CHECK(parse_train({"--place=device", "--collectives=horing"}).exit_status == 2);
-  CHECK(parse_train({"--collectives=nccl"}).exit_status == 2);
   CHECK(parse_train({"--place=moon"}).exit_status == 2);
+}
+
+TEST_CASE("collectives that do not move states of a place say which place they need") {
+  ho::test::CaughtStderr caught;
+  CHECK(parse_train({"--collectives=nccl"}).exit_status == 2);
+  CHECK(parse_train({"--place=device", "--collectives=horing"}).exit_status == 2);
+  const std::string text = caught.end();
+  CHECK(has(text, "--collectives nccl moves states on GPUs: it needs --place device"));
+  CHECK(has(text, "--collectives horing moves states on a host: it needs --place host"));
 }
 
 TEST_CASE("training may be saved, and resumed") {

@@ -42,7 +42,7 @@ struct Config {
   // In virtual time: what a collective of so many bytes, those of all ranks' parts, takes. Empty:
   // nothing.
   std::function<int64_t(const std::string& call, size_t bytes, const std::set<int>& devices)>
-      takes_ns;
+      takes_ns{};
 };
 
 // Always the same table. Before the first reset() it works as a default Config says.

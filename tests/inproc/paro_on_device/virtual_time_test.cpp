@@ -173,9 +173,8 @@ void require_path(const std::string& triple, ByteTimes times, Begins begins) {
 }  // namespace
 
 TEST_CASE("steps on streams take what the critical path of their plan takes") {
-  for (const char* const triple : {"NNN", "NIG", "IIG", "GGG"}) {
-    require_path(triple, {4, 16}, Begins::kInOrder);
-  }
+  require_path("NIG", {4, 16}, Begins::kInOrder);
+  require_path("IIG", {4, 16}, Begins::kInOrder);
   require_path("IIG", {20, 80}, Begins::kOneAtATime);
 }
 

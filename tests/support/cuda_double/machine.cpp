@@ -186,11 +186,6 @@ void Machine::violation(std::string text) {
 
 // --- Order -----------------------------------------------------------------------------------
 
-// In virtual time that is most often so, and then nobody has to be told.
-bool Machine::is_one_thread() const {
-  return config.mode == Mode::kTimed && threads_ == 1;
-}
-
 void Machine::join_host() {
   ThreadState& state = thread();
   if (state.in_work != nullptr || is_one_thread()) {
@@ -407,18 +402,7 @@ OperationPtr Machine::enqueue(Lock& lock,
     want(operation);
   }
   if (config.mode == Mode::kTimed) {
-    if (operation->joint != nullptr) {
-      operation->takes_ns = operation->joint->takes_ns;
-    } else {
-      set_price(*operation, request.ranges);
-    }
-    operation->not_before_ns = now_ns + host_ns[operation->device];
-    if (operation->not_before_ns > now_ns) {
-      queued_.emplace(operation->not_before_ns, operation->device);
-    } else {
-      static_cast<void>(start_timed(lock, {operation->device}));
-    }
-    changed_.notify_all();
+    queue_timed(lock, operation, request.ranges);
     return operation;
   }
   if (!worker_.joinable()) {

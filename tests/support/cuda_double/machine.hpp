@@ -189,7 +189,8 @@ class Machine {
                                                   const std::string& what,
                                                   bool& found);
   // Threads of one host know of each other's calls.
-  [[nodiscard]] bool is_one_thread() const;
+  // In virtual time that is most often so, and then nobody has to be told.
+  [[nodiscard]] bool is_one_thread() const { return config.mode == Mode::kTimed && threads_ == 1; }
   void join_host();
   void publish_to_host();
   [[nodiscard]] std::uintptr_t next_handle() { return handles_ += 16; }
@@ -232,6 +233,9 @@ class Machine {
   void run_at_once(Lock& lock);
   void want_something();
   void set_price(Operation& operation, const std::vector<TouchedRange>& ranges) const;
+  void queue_timed(Lock& lock,
+                   const OperationPtr& operation,
+                   const std::vector<TouchedRange>& ranges);
   // True: an event passed, or a host function ran.
   bool start_timed(Lock& lock, std::set<int> devices);
   // Its stream has come to it; of joint work every part's has.

@@ -103,6 +103,23 @@ bool Machine::start_timed(Lock& lock, std::set<int> devices) {
   return any_ran;
 }
 
+void Machine::queue_timed(Lock& lock,
+                          const OperationPtr& operation,
+                          const std::vector<TouchedRange>& ranges) {
+  if (operation->joint != nullptr) {
+    operation->takes_ns = operation->joint->takes_ns;
+  } else {
+    set_price(*operation, ranges);
+  }
+  operation->not_before_ns = now_ns + host_ns[operation->device];
+  if (operation->not_before_ns > now_ns) {
+    queued_.emplace(operation->not_before_ns, operation->device);
+  } else {
+    static_cast<void>(start_timed(lock, {operation->device}));
+  }
+  changed_.notify_all();
+}
+
 std::optional<int64_t> Machine::next_event_ns() const {
   std::optional<int64_t> next;
   if (!under_way_.empty()) {

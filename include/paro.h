@@ -469,11 +469,11 @@ PARO_API ho_status paro_runner_read_frozen(paro_runner* runner,
  * the same bits. */
 PARO_API ho_status paro_runner_check_drift(paro_runner* runner);
 
-/* Collective: goes on after an error. `comm` is the communicator that the runner was made over, or,
- * if that has failed too, a new one of the same ranks with the same numbers; it is used during the
- * call only. The failed step's gradients are dropped: continue with a first micro-batch of the step
- * after the last one that has ended, which paro_runner_flush says then: its outcome_step.
- * HO_MISMATCH if the step has changed the masters of some ranks only: load a checkpoint. */
+/* Collective: goes on after an error. `comm`: what the runner was made over, or, if that has failed
+ * too, a new one of the same ranks with the same numbers, for the time of the call. The failed
+ * step's gradients are dropped: continue with a first micro-batch. It counts, and is not repeated,
+ * if paro_runner_applied_steps() has grown since the last report; on a device, if paro_runner_flush
+ * has it as outcome_step. HO_MISMATCH if some masters alone have changed: load a checkpoint. */
 PARO_API ho_status paro_runner_rejoin(paro_runner* runner, ho_comm* comm);
 /* Any thread. On every rank, waits for this runner end, and from the next call that needs another
  * rank on its calls fail, with HO_ABORTED and the reason (may be NULL). */

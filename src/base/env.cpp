@@ -108,7 +108,7 @@ Status check_numbers() {
 Status check_value(const Variable& variable) {
   const std::string value = text(variable);
   if (variable.name == kAllowUnauthenticated.name || variable.name == kCollNetHost.name ||
-      variable.name == kDeviceSharing.name ||
+      variable.name == kDeviceSharing.name || variable.name == kFailover.name ||
       (variable.name == kShmSingleCopy.name && value != kShmSingleCopy.default_value)) {
     return flag(variable).status();
   }

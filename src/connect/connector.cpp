@@ -91,6 +91,7 @@ Status Connector::open(int64_t now_ns) {
 }
 
 Status Connector::connect_failed(int error, int64_t now_ns) {
+  was_refused_ |= error == ECONNREFUSED;
   const std::string reason = system_error("connect", error).message();
   if (!worth_retrying(error)) {
     return {StatusCode::kConnection, reason};
@@ -133,7 +134,7 @@ Status Connector::finish_connect(int64_t now_ns) {
 }
 
 void Connector::leave_interface(const std::string& reason) {
-  if (options_.from.name.empty()) {
+  if (options_.from.name.empty() || options_.keeps_interface) {
     return;
   }
   log_warn(

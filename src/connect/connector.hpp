@@ -40,7 +40,8 @@ class Connector {
     // A peer that is reached but busy elsewhere answers when it looks: the deadline is for reaching
     // its host and port only.
     bool peer_may_be_busy = false;
-    bool once = false;  // whatever fails is an error, nothing is tried again
+    bool keeps_interface = false;  // never leaves it, as said above
+    bool once = false;             // whatever fails is an error, nothing is tried again
     // At an address that may not be used without a key: lets the peer know who would have come, and
     // hears what it says to that. Goes no further whatever the answer is.
     bool asks_where_barred = false;
@@ -57,6 +58,8 @@ class Connector {
   [[nodiscard]] int64_t next_deadline_ns() const;
   // Whether the last connection was taken, also if it ended before the peer had proven itself.
   [[nodiscard]] bool was_taken() const { return was_taken_; }
+  // Whether the peer's host has said that nobody listens there.
+  [[nodiscard]] bool was_refused() const { return was_refused_; }
   // For owners that sleep in poll(2), while there is a connection under way.
   [[nodiscard]] pollfd waits_for() const;
 
@@ -80,6 +83,7 @@ class Connector {
   int64_t pause_ns_;
   int64_t dialled_at_ns_ = 0;
   bool was_taken_ = false;
+  bool was_refused_ = false;
   uint32_t lost_handshakes_ = 0;
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<Handshake> handshake_;

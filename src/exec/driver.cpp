@@ -68,6 +68,11 @@ void Driver::turn_once(Lock& lock) {
   }
 }
 
+std::optional<Driver::Lock> Driver::lock_if_idle() {
+  Lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() && !driving_ ? std::optional(std::move(lock)) : std::nullopt;
+}
+
 // Where ranks outnumber cores, what this rank waits for is often about to be done by a rank that
 // waits for this core: offering it is cheaper than going to sleep and being woken. It costs next to
 // nothing when no other process wants to run, but adds up over a long transfer, which gains nothing

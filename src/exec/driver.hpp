@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -75,6 +76,8 @@ class Driver {
   // One turn, where no other thread drives.
   void turn_once(Lock& lock);
   [[nodiscard]] bool driving() const { return driving_; }
+  // The lock, where no thread drives or holds it.
+  [[nodiscard]] std::optional<Lock> lock_if_idle();
   // There is something to do though nobody waits for it: the progress thread does it.
   void drive_in_background();
   // Ends the progress thread. Any number of times, by one thread.

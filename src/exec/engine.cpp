@@ -38,6 +38,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
   HORING_ASSIGN(auto sleeper, Sleeper::create(*shm, network.get(), options.work));
   std::unique_ptr<Engine> engine(new Engine(options, std::move(shm), std::move(network), owner));
   engine->sleeper_ = std::move(sleeper);
+  if (engine->network_ != nullptr && engine->network_->service() != Transport::Service::kNone) {
+    engine->service_ = std::make_unique<LinkService::Member>(
+        LinkService::of_process(), [served = engine.get()] { return served->serve(); });
+  }
   return engine;
 }
 
@@ -54,6 +58,7 @@ void Engine::close() {
     closed_ = true;
   }
   driver_.stop();
+  service_.reset();
   if (network_ != nullptr && !failures_.cause()) {
     network_->linger(deadline_after(kLinger));
   }
@@ -85,6 +90,16 @@ Result<std::shared_ptr<Operation>> Engine::submit(Transfer transfer, bool backgr
     start_moving(lock, background);
   }
   return operation;
+}
+
+bool Engine::serve() {
+  const auto lock = driver_.lock_if_idle();
+  if (!lock || failures_.cause()) {
+    return false;
+  }
+  // What it returns it returns again to who drives next.
+  static_cast<void>(network_->progress());
+  return network_->service() == Transport::Service::kSoon;
 }
 
 void Engine::start_moving(Driver::Lock& lock, bool background) {

@@ -25,6 +25,7 @@
 #include "exec/driver.hpp"
 #include "exec/engine_owner.hpp"
 #include "exec/failures.hpp"
+#include "exec/link_service.hpp"
 #include "exec/message_operations.hpp"
 #include "exec/operation.hpp"
 #include "exec/sleeper.hpp"
@@ -138,6 +139,8 @@ class Engine final : private Driver::Driven {
 
   bool turn(Driver::Lock& lock) override;
   void sleep(Driver::Lock& lock, Deadline deadline) override;
+  // For the process' LinkService: lets the network answer where nobody drives.
+  [[nodiscard]] bool serve();
   [[nodiscard]] bool latency_bound() const override;
   [[nodiscard]] bool has_background() const override;
 
@@ -171,6 +174,7 @@ class Engine final : private Driver::Driven {
   Failures failures_;
   bool closing_ = false;  // this rank leaves
   bool closed_ = false;
+  std::unique_ptr<LinkService::Member> service_;  // of a network that wants it
 };
 
 }  // namespace ho

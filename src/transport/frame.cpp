@@ -121,7 +121,7 @@ Result<Frame> decode(std::span<const std::byte, kFrameBytes> bytes) {
   }
   const auto type = load_le<uint8_t>(bytes, 1);
   if (type < static_cast<uint8_t>(Frame::Type::kData) ||
-      type > static_cast<uint8_t>(Frame::Type::kCloseHint)) {
+      type > static_cast<uint8_t>(Frame::Type::kCount)) {
     return bad("unknown type " + std::to_string(type));
   }
   if (load_le<uint8_t>(bytes, 7) > (kFp32Sums | kLabelled)) {

@@ -21,6 +21,8 @@ struct Frame {
     kCloseAccept = 3,
     kCloseRefuse = 4,
     kCloseHint = 5,
+    kSwitch = 6,  // these two: tcp/resume.hpp
+    kCount = 7,
   };
   Type type = Type::kData;
   uint8_t collective = 0;  // plan Collective, kAllToAllCounts, or kMessage

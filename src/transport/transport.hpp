@@ -145,6 +145,10 @@ class Transport {
   // Nobody says any more which peers are gone: from now on the transport looks by itself, where a
   // call waits for a peer that it has no connection to. An error of that link says so.
   virtual void watch_unconnected_peers() {}
+  // Whether progress() must be called also while nobody waits for a link: never, now and then, or
+  // at once because a link is being mended.
+  enum class Service : uint8_t { kNone, kNowAndThen, kSoon };
+  [[nodiscard]] virtual Service service() const { return Service::kNone; }
   // Whether a try call that is never repeated touches the caller's memory no more. Where not, the
   // transport must not make progress once the memory is the caller's again.
   [[nodiscard]] virtual bool forgets_abandoned() const { return true; }

@@ -5,6 +5,7 @@
 
 #include <netinet/tcp.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,6 +18,10 @@ namespace ho::tcp {
 using LookAtConnection = std::function<std::optional<tcp_info>(int fd)>;
 [[nodiscard]] std::optional<tcp_info> look_at_connection(int fd);
 
+// Bytes that were given to the kernel and that the peer's host has not acknowledged.
+using CountUnacknowledged = std::function<std::optional<uint64_t>(int fd)>;
+[[nodiscard]] std::optional<uint64_t> count_unacknowledged(int fd);
+
 // Whether data or probes have been sent again and again without an answer, so far.
 [[nodiscard]] bool unanswered(const tcp_info& details);
 
@@ -26,8 +31,13 @@ class AnswerWatch {
   // An error once data has been unanswered for about 10 s. A peer that is merely slow or stopped
   // answers (its window is closed), and stays alive. Call about once a second.
   [[nodiscard]] Status check(const tcp_info& details);
+  // The same after a time of the caller's, once data has been sent again twice. Call a few times in
+  // that time.
+  [[nodiscard]] Status check(const tcp_info& details, std::chrono::milliseconds silence);
 
  private:
+  [[nodiscard]] Status note(bool silent, const tcp_info& details);
+
   uint32_t unanswered_checks_ = 0;  // in a row
 };
 

@@ -91,6 +91,7 @@ Result<size_t> Connection::write(std::span<iovec> buffers, size_t bytes) {
     if (written >= 0) {
       // A short write filled the buffer: the next edge comes when it has room.
       socket_->writable = static_cast<size_t>(written) == bytes;
+      written_bytes_ += static_cast<size_t>(written);
       return static_cast<size_t>(written);
     }
     if (errno == EAGAIN) {
@@ -293,9 +294,74 @@ Status Connection::check_alive(const LookAtConnection& look) {
   return details ? answers_.check(*details) : Status();
 }
 
+Status Connection::check_alive(const LookAtConnection& look, std::chrono::milliseconds silence) {
+  const std::optional<tcp_info> details = look(socket_->fd.get());
+  return details ? answers_.check(*details, silence) : Status();
+}
+
 bool Connection::unanswered(const LookAtConnection& look) const {
   const std::optional<tcp_info> details = look(socket_->fd.get());
   return details && tcp::unanswered(*details);
+}
+
+Status Connection::ended() const {
+  if (!socket_->hung_up) {
+    return {};
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket_->fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 ? closed_by_peer() : lost_connection("recv", error);
+}
+
+uint64_t Connection::acknowledged_bytes(const CountUnacknowledged& count) const {
+  const std::optional<uint64_t> unacknowledged = count(socket_->fd.get());
+  return unacknowledged ? written_bytes_ - std::min(*unacknowledged, written_bytes_) : 0;
+}
+
+size_t Connection::drain() {
+  constexpr size_t kAtOnce = 65536;
+  std::vector<std::byte> all(ahead().begin(), ahead().end());
+  ssize_t got = drained() ? 0 : 1;
+  while (got > 0 || (got < 0 && errno == EINTR)) {
+    const size_t held = all.size();
+    all.resize(held + kAtOnce);
+    got = ::recv(socket_->fd.get(), all.data() + held, kAtOnce, MSG_DONTWAIT);
+    all.resize(held + (got > 0 ? static_cast<size_t>(got) : 0));
+  }
+  ahead_ = std::move(all);
+  ahead_begin_ = 0;
+  ahead_end_ = ahead_.size();
+  socket_->fd.reset();
+  socket_->readable = false;
+  socket_->writable = false;
+  low_water_bytes_ = 1;
+  return whole_messages();
+}
+
+// The head's header and payload may have been taken in part.
+size_t Connection::whole_messages() const {
+  size_t count = 0;
+  FrameBytes header = header_;
+  size_t header_bytes = header_bytes_;
+  size_t payload_bytes = payload_bytes_;
+  std::span<const std::byte> rest = ahead();
+  while (rest.size() >= kFrameBytes - header_bytes) {
+    std::copy_n(rest.begin(),
+                kFrameBytes - header_bytes,
+                header.begin() + static_cast<ptrdiff_t>(header_bytes));
+    rest = rest.subspan(kFrameBytes - header_bytes);
+    const Result<Frame> frame = decode(header);
+    if (!frame.ok() || rest.size() + payload_bytes < frame->payload_bytes) {
+      break;
+    }
+    rest =
+        rest.subspan(frame->payload_bytes - std::min<size_t>(payload_bytes, frame->payload_bytes));
+    count += frame->type == Frame::Type::kData ? size_t{1} : size_t{0};
+    header_bytes = 0;
+    payload_bytes = 0;
+  }
+  return count;
 }
 
 // Closing a socket that holds unread bytes, or that gets some afterwards, resets the connection,

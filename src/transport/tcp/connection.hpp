@@ -99,11 +99,23 @@ class Connection {
   // Whether the kernel still gets answers from the peer's kernel: see AnswerWatch::check and
   // unanswered.
   [[nodiscard]] Status check_alive(const LookAtConnection& look);
+  [[nodiscard]] Status check_alive(const LookAtConnection& look, std::chrono::milliseconds silence);
   [[nodiscard]] bool unanswered(const LookAtConnection& look) const;
 
+  // Not ok: the connection has ended, or has broken; what came before can still be read.
+  [[nodiscard]] Status ended() const;
   // No more output; what the peer sends from now on is thrown away. true: the peer's host has not
   // acknowledged everything yet.
   [[nodiscard]] bool finish_output();
+
+  // Of what was written.
+  [[nodiscard]] uint64_t written_bytes() const { return written_bytes_; }
+  // How much of that the peer's host has acknowledged, at least.
+  [[nodiscard]] uint64_t acknowledged_bytes(const CountUnacknowledged& count) const;
+  // Reads all that is there, however much, and closes the socket: the reading calls go on with
+  // that, and nothing comes behind it. How many whole messages of links it is, with the head.
+  size_t drain();
+  [[nodiscard]] bool drained() const { return !socket_->fd.valid(); }
 
   [[nodiscard]] uint64_t memory_bytes() const { return ahead_.capacity(); }
 
@@ -113,6 +125,7 @@ class Connection {
   // Reads behind what is ahead; false: would block.
   [[nodiscard]] Result<bool> fill_ahead();
   size_t take_ahead(std::byte* to, size_t limit);
+  [[nodiscard]] size_t whole_messages() const;
 
   std::unique_ptr<Socket> socket_;
   FrameBytes header_{};
@@ -124,6 +137,7 @@ class Connection {
   size_t low_water_bytes_ = 1;
   AnswerWatch answers_;
   bool output_ended_ = false;
+  uint64_t written_bytes_ = 0;
 };
 
 }  // namespace ho::tcp

@@ -7,6 +7,7 @@
 
 #include "transport/tcp/pacer.hpp"
 #include "transport/tcp/poller.hpp"
+#include "transport/tcp/replay.hpp"
 #include "transport/tcp/tcp_transport.hpp"
 
 namespace ho::tcp {
@@ -19,6 +20,8 @@ struct Context {
   uint64_t turn = 0;               // calls of progress()
   uint32_t open_connections = 0;
   bool watches_peers = false;  // nobody else does
+  ReplayBudget replay{};
+  uint64_t failovers = 0;
 };
 
 }  // namespace ho::tcp

@@ -1,11 +1,14 @@
 #include "transport/tcp/link_claim.hpp"
 
+#include <algorithm>
+
 #include "base/bytes.hpp"
 
 namespace ho::tcp {
 namespace {
 
 constexpr uint8_t kClaimVersion = 1;
+constexpr uint8_t kFailoverVersion = 2;
 
 Status refuse(std::string text) {
   return {StatusCode::kMismatch, std::move(text)};
@@ -15,7 +18,7 @@ Status refuse(std::string text) {
 
 std::array<std::byte, kClaimBytes> encode(const LinkClaim& claim) {
   std::array<std::byte, kClaimBytes> bytes{};
-  store_le(bytes, 0, kClaimVersion);
+  store_le(bytes, 0, claim.fails_over ? kFailoverVersion : kClaimVersion);
   store_le(bytes, 1, claim.channel);
   store_le(bytes, 2, claim.communicator);
   store_le(bytes, 4, claim.from.value());
@@ -24,11 +27,17 @@ std::array<std::byte, kClaimBytes> encode(const LinkClaim& claim) {
   store_le(bytes, 16, claim.job_id);
   store_le(bytes, 24, claim.connection);
   store_le(bytes, 25, claim.connection_count);
+  if (claim.fails_over) {
+    store_le(bytes, 26, claim.epoch);
+    store_le(bytes, 30, static_cast<uint8_t>(claim.from_rail.value()));
+    store_le(bytes, 31, static_cast<uint8_t>(claim.to_rail.value()));
+  }
   return bytes;
 }
 
 Result<LinkClaim> decode_claim(std::span<const std::byte> bytes) {
-  if (bytes.size() != kClaimBytes || load_le<uint8_t>(bytes, 0) != kClaimVersion) {
+  const uint8_t version = bytes.size() == kClaimBytes ? load_le<uint8_t>(bytes, 0) : uint8_t{0};
+  if (version != kClaimVersion && version != kFailoverVersion) {
     return Status(StatusCode::kProtocol, "the claim is not one of a data connection");
   }
   LinkClaim claim;
@@ -40,6 +49,10 @@ Result<LinkClaim> decode_claim(std::span<const std::byte> bytes) {
   claim.job_id = load_le<uint64_t>(bytes, 16);
   claim.connection = load_le<uint8_t>(bytes, 24);
   claim.connection_count = load_le<uint8_t>(bytes, 25);
+  claim.fails_over = version == kFailoverVersion;
+  claim.from_rail = claim.fails_over ? RailIndex(load_le<uint8_t>(bytes, 30)) : claim.rail;
+  claim.to_rail = claim.fails_over ? RailIndex(load_le<uint8_t>(bytes, 31)) : claim.rail;
+  claim.epoch = claim.fails_over ? load_le<uint32_t>(bytes, 26) : 0;
   return claim;
 }
 
@@ -59,7 +72,14 @@ Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
   if (claim.channel >= kLinkChannelCount) {
     return refuse("channel " + std::to_string(claim.channel) + " does not exist");
   }
-  if (!opens(claim.from, options.self, claim.channel) || claim.from.value() >= options.world_size) {
+  if (claim.fails_over != options.failover.on) {
+    return refuse("rank " + std::to_string(claim.from.value()) + " runs " +
+                  (claim.fails_over ? "with" : "without") + " HORING_FAILOVER=1, " + self +
+                  (claim.fails_over ? " without" : " with") + "; set it on all ranks or on none");
+  }
+  // Either end may open connections anew.
+  const bool opener = claim.fails_over || opens(claim.from, options.self, claim.channel);
+  if (!opener || claim.from.value() >= options.world_size || claim.from == options.self) {
     return refuse("rank " + std::to_string(claim.from.value()) + " does not connect to " + self +
                   " in a world of " + std::to_string(options.world_size));
   }
@@ -67,9 +87,10 @@ Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
     return refuse("this port serves communicator " + std::to_string(options.communicator) +
                   ", not " + std::to_string(claim.communicator));
   }
-  if (claim.rail.at() >= options.rails.size()) {
+  const RailIndex highest = std::max({claim.rail, claim.from_rail, claim.to_rail});
+  if (highest.at() >= options.rails.size()) {
     return refuse(self + " has " + std::to_string(options.rails.size()) + " rails, so none with " +
-                  "index " + std::to_string(claim.rail.value()));
+                  "index " + std::to_string(highest.value()));
   }
   if (claim.connection_count != options.connections_per_link ||
       claim.connection >= options.connections_per_link) {

@@ -25,6 +25,11 @@ struct LinkClaim {
   uint8_t connection = 0;
   uint8_t connection_count = 1;
   uint64_t job_id = 0;
+  // With failover only. Else the connection comes over `rail`, which the claim says once.
+  bool fails_over = false;
+  uint32_t epoch = 0;     // of the attempt (paths.hpp)
+  RailIndex from_rail{};  // over which it comes
+  RailIndex to_rail{};
 
   [[nodiscard]] LinkKey key_of_peer() const { return {from, rail, communicator, channel}; }
 };

@@ -9,14 +9,22 @@
 namespace ho::tcp {
 
 LinkConnections::LinkConnections(Context& context, const LinkKey& key, bool& event)
-    : context_(context),
-      key_(key),
-      event_(event),
-      dials_(opens(context.options.self, key.peer, key.channel)) {
+    : LinkConnections(context,
+                      key,
+                      event,
+                      {.path = {key.rail, key.rail},
+                       .dials = opens(context.options.self, key.peer, key.channel),
+                       .reach_within = context.options.connect_timeout}) {}
+
+LinkConnections::LinkConnections(Context& context, const LinkKey& key, bool& event, const Way& way)
+    : context_(context), key_(key), event_(event), way_(way) {
   connections_.resize(context.options.connections_per_link);
 }
 
-LinkConnections::~LinkConnections() = default;
+LinkConnections::~LinkConnections() {
+  context_.open_connections -= static_cast<uint32_t>(std::ranges::count_if(
+      connections_, [](const auto& each) { return each != nullptr && !each->drained(); }));
+}
 
 LinkClaim LinkConnections::claim_of(size_t connection) const {
   LinkClaim claim;
@@ -28,6 +36,10 @@ LinkClaim LinkConnections::claim_of(size_t connection) const {
   claim.connection = static_cast<uint8_t>(connection);
   claim.connection_count = static_cast<uint8_t>(connections_.size());
   claim.job_id = context_.options.job_id;
+  claim.fails_over = context_.options.failover.on;
+  claim.epoch = way_.epoch;
+  claim.from_rail = way_.path.own;
+  claim.to_rail = way_.path.peer;
   return claim;
 }
 
@@ -38,13 +50,13 @@ Status LinkConnections::start_dialling() {
   Connector::Options options;
   options.name =
       "rank " + std::to_string(key_.peer.value()) + ", rail " + std::to_string(key_.rail.value());
-  options.from = context_.options.rails.at(key_.rail.at());
-  HORING_ASSIGN(options.to,
-                address_on(options.from, peer.rail_addresses.at(key_.rail.at()), peer.port));
+  options.from = rail();
+  HORING_ASSIGN(options.to, address_on(options.from, peer_address(), peer.port));
   options.purpose = kHandshakePurpose;
   options.key = context_.options.key;
-  options.deadline_ns = now_ns() + ns_of(context_.options.connect_timeout);
+  options.deadline_ns = now_ns() + ns_of(way_.reach_within);
   options.peer_may_be_busy = true;
+  options.keeps_interface = way_.keeps_interface;
   options.watch = [this](Socket& socket) {
     socket.event = &event_;
     return context_.poller->add(socket);
@@ -61,8 +73,8 @@ Status LinkConnections::start_dialling() {
 
 Status LinkConnections::cannot_connect(const Status& why) const {
   const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
-  const RailInterface& rail = context_.options.rails.at(key_.rail.at());
-  const std::string& host = peer.rail_addresses.at(key_.rail.at());
+  const RailInterface& rail = this->rail();
+  const std::string& host = peer_address();
   // Both ranks proved one key when the job began.
   if (why.code() == StatusCode::kUnauthenticated &&
       context_.options.key->allows_address(host).ok()) {
@@ -79,8 +91,7 @@ Status LinkConnections::cannot_connect(const Status& why) const {
       StatusCode::kConnection,
       "cannot connect from " + rail.address + (rail.name.empty() ? "" : " (" + rail.name + ")") +
           " to " + (to.ok() ? to->to_string() : host) + " within " +
-          std::to_string(context_.options.connect_timeout.count()) + " ms: " + why.message() +
-          "; " +
+          std::to_string(way_.reach_within.count()) + " ms: " + why.message() + "; " +
           (!ours.empty()
                ? ours
                : "check that rank " + std::to_string(key_.peer.value()) +
@@ -114,8 +125,12 @@ Status LinkConnections::dial() {
   return {};
 }
 
+bool LinkConnections::refused() const {
+  return std::ranges::any_of(connectors_, [](const auto& each) { return each->was_refused(); });
+}
+
 bool LinkConnections::can_attach(uint8_t connection) const {
-  return !dials_ && !open() && connection < connections_.size() &&
+  return !way_.dials && !open() && connection < connections_.size() &&
          connections_[connection] == nullptr;
 }
 
@@ -135,8 +150,8 @@ void LinkConnections::attach(uint8_t connection, std::unique_ptr<Socket> socket)
 void LinkConnections::close() {
   for (auto& connection : connections_) {
     if (connection != nullptr) {
+      context_.open_connections -= connection->drained() ? 0U : 1U;
       connection.reset();
-      --context_.open_connections;
     }
   }
   connectors_.clear();
@@ -180,9 +195,38 @@ size_t LinkConnections::pace(const RailPace& rate, size_t wanted_bytes) {
   return std::min(wanted_bytes, paced_bytes_);
 }
 
+std::vector<uint64_t> LinkConnections::acknowledged() const {
+  std::vector<uint64_t> bytes;
+  for (const auto& connection : connections_) {
+    bytes.push_back(connection->acknowledged_bytes(context_.options.count_unacknowledged));
+  }
+  return bytes;
+}
+
+uint64_t LinkConnections::drain(uint64_t number) {
+  std::vector<size_t> whole;
+  for (const auto& connection : connections_) {
+    context_.open_connections -= connection->drained() ? 0U : 1U;
+    whole.push_back(connection->drain());
+  }
+  uint64_t count = 0;
+  for (size_t at = number % whole.size(); whole[at] > 0; at = (number + count) % whole.size()) {
+    --whole[at];
+    ++count;
+  }
+  return count;
+}
+
 bool LinkConnections::at_message_start() const {
   return std::ranges::all_of(connections_,
                              [](const auto& connection) { return connection->at_message_start(); });
+}
+
+Status LinkConnections::ended() const {
+  for (const auto& connection : connections_) {
+    HORING_TRY(connection->ended());
+  }
+  return {};
 }
 
 bool LinkConnections::others_at_end(const Connection& connection) const {
@@ -192,20 +236,21 @@ bool LinkConnections::others_at_end(const Connection& connection) const {
 
 Status LinkConnections::look(bool awaited) {
   for (const auto& connection : connections_) {
-    HORING_TRY(connection->check_alive(context_.options.look));
+    const FailoverOptions& failover = context_.options.failover;
+    HORING_TRY(failover.on ? connection->check_alive(context_.options.look, failover.silence)
+                           : connection->check_alive(context_.options.look));
     event_ |= awaited && connection->look_below_mark();
   }
   return {};
 }
 
 Status LinkConnections::look_for_peer(bool wanted) {
-  if (!context_.watches_peers || dials_ || !wanted) {
+  if (!context_.watches_peers || way_.dials || !wanted) {
     peer_port_.pause();
     return {};
   }
   const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
-  HORING_ASSIGN(const SocketAddress address,
-                address_on(rail(), peer.rail_addresses.at(key_.rail.at()), peer.port));
+  HORING_ASSIGN(const SocketAddress address, address_on(rail(), peer_address(), peer.port));
   return peer_port_.check(rail(), address);
 }
 
@@ -229,15 +274,15 @@ uint64_t LinkConnections::memory_bytes() const {
 
 std::string LinkConnections::path() const {
   return "tcp " + rail().address + (rail().name.empty() ? "" : " (" + rail().name + ")") + " -> " +
-         context_.peers.at(key_.peer.at()).rail_addresses.at(key_.rail.at());
+         peer_address();
 }
 
 std::string LinkConnections::to_string() const {
   switch (state_) {
     case State::kOpening:
-      return path() +
-             (dials_ ? ", connecting"
-                     : ", waiting for rank " + std::to_string(key_.peer.value()) + " to connect");
+      return path() + (way_.dials ? ", connecting"
+                                  : ", waiting for rank " + std::to_string(key_.peer.value()) +
+                                        " to connect");
     case State::kOpen:
       return path() + ", connected";
     case State::kClosed:
@@ -246,7 +291,7 @@ std::string LinkConnections::to_string() const {
   return path();
 }
 
-std::string LinkConnections::trouble() const {
+std::string LinkConnections::interface_trouble() const {
   const std::string& name = rail().name;
   switch (interface_state(name)) {
     case InterfaceState::kDown:
@@ -256,6 +301,13 @@ std::string LinkConnections::trouble() const {
     case InterfaceState::kUp:
     case InterfaceState::kUnknown:
       break;
+  }
+  return {};
+}
+
+std::string LinkConnections::trouble() const {
+  if (std::string down = interface_trouble(); !down.empty()) {
+    return down;
   }
   const bool unanswered = std::ranges::any_of(connections_, [this](const auto& connection) {
     return connection != nullptr && connection->unanswered(context_.options.look);

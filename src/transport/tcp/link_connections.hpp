@@ -4,6 +4,7 @@
 // connection of message k, which is number k modulo their count, and decides what an error ends.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "transport/tcp/connection.hpp"
 #include "transport/tcp/context.hpp"
 #include "transport/tcp/link_claim.hpp"
+#include "transport/tcp/paths.hpp"
 #include "transport/tcp/port_watch.hpp"
 
 namespace ho::tcp {
@@ -24,25 +26,38 @@ struct OutgoingMessage {
   size_t bytes = 0;
 };
 
+// Of connections that may be replaced by others: over which rails they go, and who opens them.
+struct Way {
+  Path path;
+  uint32_t epoch = 0;
+  bool dials = false;
+  std::chrono::milliseconds reach_within{0};
+  bool keeps_interface = false;  // Connector's
+};
+
 class LinkConnections {
  public:
   // event: set with each edge of the sockets, and when the last of them stands. It outlives this.
   LinkConnections(Context& context, const LinkKey& key, bool& event);
+  LinkConnections(Context& context, const LinkKey& key, bool& event, const Way& way);
   ~LinkConnections();
   LinkConnections(const LinkConnections&) = delete;
   LinkConnections& operator=(const LinkConnections&) = delete;
 
+  [[nodiscard]] const Way& way() const { return way_; }
   // This rank opens the link: the lower one; for kHigherMessageChannel the higher.
-  [[nodiscard]] bool dials() const { return dials_; }
+  [[nodiscard]] bool dials() const { return way_.dials; }
   // All stand.
   [[nodiscard]] bool open() const { return state_ == State::kOpen; }
   // This rank is opening them.
-  [[nodiscard]] bool dialling() const { return dials_ && state_ == State::kOpening; }
+  [[nodiscard]] bool dialling() const { return way_.dials && state_ == State::kOpening; }
   // They were closed, and this rank may dial again.
-  [[nodiscard]] bool may_dial_again() const { return dials_ && state_ == State::kClosed; }
+  [[nodiscard]] bool may_dial_again() const { return way_.dials && state_ == State::kClosed; }
 
   // Begins to dial, or goes on. An error ends the attempt.
   [[nodiscard]] Status dial();
+  // While dialling: the peer's host has said that nobody listens there.
+  [[nodiscard]] bool refused() const;
   // A connection that the peer opened. Refused when there is one already.
   [[nodiscard]] bool can_attach(uint8_t connection) const;
   void attach(uint8_t connection, std::unique_ptr<Socket> socket);
@@ -57,8 +72,14 @@ class LinkConnections {
   [[nodiscard]] Result<bool> write(uint64_t number,
                                    OutgoingMessage& message,
                                    std::span<const ConstBytes> payload);
+  // By connection, what the peer's host has acknowledged of what was written.
+  [[nodiscard]] std::vector<uint64_t> acknowledged() const;
+  // Reads all that is there and closes the sockets: how many messages, from `number` on, are whole.
+  [[nodiscard]] uint64_t drain(uint64_t number);
   // Nothing of a message has been read on any.
   [[nodiscard]] bool at_message_start() const;
+  // Not ok: one of them has ended or is broken.
+  [[nodiscard]] Status ended() const;
   // Nothing is left to be read on any but this one.
   [[nodiscard]] bool others_at_end(const Connection& connection) const;
 
@@ -78,6 +99,8 @@ class LinkConnections {
   [[nodiscard]] std::string path() const;
   // The same with what state it is in.
   [[nodiscard]] std::string to_string() const;
+  // What is wrong with this host's end of the rail as its kernel has it, or "".
+  [[nodiscard]] std::string interface_trouble() const;
   // Link::trouble.
   [[nodiscard]] std::string trouble() const;
   // The error with peer, rail and path.
@@ -90,7 +113,12 @@ class LinkConnections {
     kClosed,
   };
 
-  [[nodiscard]] const RailInterface& rail() const { return context_.options.rails[key_.rail.at()]; }
+  [[nodiscard]] const RailInterface& rail() const {
+    return context_.options.rails[way_.path.own.at()];
+  }
+  [[nodiscard]] const std::string& peer_address() const {
+    return context_.peers.at(key_.peer.at()).rail_addresses.at(way_.path.peer.at());
+  }
   [[nodiscard]] LinkClaim claim_of(size_t connection) const;
   [[nodiscard]] Status start_dialling();
   [[nodiscard]] Status cannot_connect(const Status& why) const;
@@ -99,7 +127,7 @@ class LinkConnections {
   Context& context_;
   const LinkKey key_;
   bool& event_;
-  const bool dials_;
+  const Way way_;
   State state_ = State::kOpening;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connector>> connectors_;  // while this rank dials

@@ -18,13 +18,21 @@ TcpLink::TcpLink(Context& context, const LinkKey& key)
     : context_(context),
       key_(key),
       connections_(context, key, event_),
-      idle_close_(connections_.dials()) {}
+      idle_close_(connections_.dials()) {
+  if (context.options.failover.on) {
+    failover_ = std::make_unique<Failover>(context, key, event_);
+  }
+}
 
 TcpLink::~TcpLink() = default;
 
 std::string TcpLink::to_string() const {
   if (!error_.ok()) {
-    return connections_.path() + ", failed";
+    return connections().path() + ", failed";
+  }
+  if (failover_ != nullptr) {
+    const std::string state = failover_->state();
+    return state.empty() ? connections().to_string() : state;
   }
   return idle_close_.closing() ? connections_.path() + ", closing (idle)"
                                : connections_.to_string();
@@ -34,7 +42,7 @@ std::string TcpLink::to_string() const {
 Status TcpLink::enter_call() {
   event_ = false;
   last_used_turn_ = context_.turn;
-  if (error_.ok() && connections_.may_dial_again()) {
+  if (error_.ok() && failover_ == nullptr && connections_.may_dial_again()) {
     if (Status status = connections_.dial(); !status.ok()) {
       return fail(status);
     }
@@ -63,12 +71,23 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
       return false;
     }
   }
-  const Result<bool> written = connections_.write(sent_count_, outgoing_, payload);
+  if (failover_ != nullptr && failover_->epoch() != sending_epoch_) {
+    sending_epoch_ = failover_->epoch();
+    outgoing_.offset = 0;
+  }
+  const Result<bool> written = connections().write(sent_count_, outgoing_, payload);
   if (!written.ok()) {
+    if (failover_ != nullptr) {
+      failover_->on_write_failed(written.status());
+      return false;
+    }
     return fail_sending(written.status());
   }
   if (*written) {
     send_active_ = false;
+    if (failover_ != nullptr) {
+      failover_->sent(outgoing_.header, payload);
+    }
     ++sent_count_;
     idle_close_.on_message_through();
   }
@@ -81,23 +100,57 @@ Result<bool> TcpLink::try_recv(const Frame& expected, std::span<const Bytes> par
     HORING_TRY(check_parts(expected, parts));
     recv_active_ = true;
   }
-  if (!connections_.open()) {
+  Connection* const connection = receiving_connection();
+  if (connection == nullptr) {
+    HORING_TRY(failover_ == nullptr ? Status() : fail_ended());
     return false;
   }
-  const Result<bool> received = receive(expected, parts);
+  const Result<bool> received = receive(expected, parts, *connection);
   if (!received.ok()) {
-    return fail(received.status());
+    HORING_TRY(fail_receiving(received.status()));
+    return false;
   }
   if (*received) {
     recv_active_ = false;
     ++received_count_;
+    if (failover_ != nullptr) {
+      failover_->on_received(received_count_);
+    }
     idle_close_.on_message_through();
   }
   return *received;
 }
 
-Result<bool> TcpLink::receive(const Frame& expected, std::span<const Bytes> parts) {
-  Connection& connection = receiving_connection();
+Connection* TcpLink::receiving_connection() {
+  if (failover_ == nullptr) {
+    return connections_.open() ? &connections_.of_message(received_count_) : nullptr;
+  }
+  const Failover::From from = failover_->from(received_count_);
+  if (from.connection != nullptr && from.epoch != receiving_epoch_) {
+    receiving_epoch_ = from.epoch;  // the message begins again
+    head_checked_ = false;
+  }
+  return from.connection;
+}
+
+// Nothing more comes, and all that was here has been received.
+Status TcpLink::fail_ended() {
+  return send_error_.ok() ? Status() : fail(send_error_);
+}
+
+Status TcpLink::fail_receiving(const Status& cause) {
+  const bool lost =
+      cause.code() == StatusCode::kConnection || cause.code() == StatusCode::kPeerLost;
+  if (failover_ == nullptr || !lost) {
+    return fail(cause);
+  }
+  failover_->on_read_failed(received_count_, cause);
+  return {};
+}
+
+Result<bool> TcpLink::receive(const Frame& expected,
+                              std::span<const Bytes> parts,
+                              Connection& connection) {
   HORING_ASSIGN(const bool header, receive_header(expected, parts, connection));
   if (!header) {
     return false;
@@ -136,8 +189,8 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
       head_checked_ = true;
       return true;
     }
-    HORING_TRY(on_close_frame(frame, parts));
-    if (frame.type != Frame::Type::kCloseHint && !messages_flow()) {
+    HORING_TRY(on_close_frame(frame, parts, connection));
+    if (failover_ == nullptr && frame.type != Frame::Type::kCloseHint && !messages_flow()) {
       return false;
     }
   }
@@ -146,28 +199,31 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
 
 Result<std::optional<Frame>> TcpLink::try_peek(bool awaited) {
   HORING_TRY(awaited ? enter_call() : error_);
-  if (!connections_.open()) {
-    return std::optional<Frame>();
-  }
   Result<std::optional<Frame>> found = peek_open();
-  return found.ok() ? std::move(found) : fail(found.status());
+  if (found.ok()) {
+    return found;
+  }
+  HORING_TRY(fail_receiving(found.status()));
+  return std::optional<Frame>();
 }
 
 Result<std::optional<Frame>> TcpLink::peek_open() {
-  while (connections_.open()) {
-    Connection& connection = receiving_connection();
+  while (Connection* const connection = receiving_connection()) {
     const HeaderRead how = header_read(0);
-    HORING_ASSIGN(const bool complete, connection.read_header(how, {}));
+    HORING_ASSIGN(const bool complete, connection->read_header(how, {}));
     if (!complete) {
-      connection.await_rest(how, 0);
-      break;
+      connection->await_rest(how, 0);
+      return std::optional<Frame>();
     }
-    HORING_ASSIGN(const Frame frame, decode(connection.header()));
+    HORING_ASSIGN(const Frame frame, decode(connection->header()));
     if (frame.type == Frame::Type::kData) {
       note_message_here();
       return std::optional<Frame>(frame);
     }
-    HORING_TRY(on_close_frame(frame, {}));
+    HORING_TRY(on_close_frame(frame, {}, *connection));
+  }
+  if (failover_ != nullptr) {
+    HORING_TRY(fail_ended());
   }
   return std::optional<Frame>();
 }
@@ -196,16 +252,40 @@ bool TcpLink::take_unseen_event() {
   return unseen;
 }
 
+void TcpLink::advance_failover() {
+  if (!error_.ok() || !send_error_.ok()) {
+    return;
+  }
+  const bool wanted = send_active_ || recv_active_ || recently_used();
+  const Status status = failover_->advance({.wanted = wanted, .received = received_count_});
+  if (!status.ok()) {
+    failover_->end(received_count_);
+    event_ = true;
+    send_error_ = status;  // what has come can still be received
+    log_debug("link fails over no more: {}", status.message());
+  }
+}
+
+bool TcpLink::recently_used() const {
+  return last_used_turn_ + kIdleTurns >= context_.turn;
+}
+
+bool TcpLink::all_arrived() {
+  return failover_ == nullptr || !error_.ok() || !send_error_.ok() || failover_->all_arrived();
+}
+
 void TcpLink::advance() {
+  if (failover_ != nullptr) {
+    advance_failover();
+  }
   Status status;
-  if (error_.ok() && connections_.dialling()) {
+  if (error_.ok() && failover_ == nullptr && connections_.dialling()) {
     status = connections_.dial();
   } else if (idle_close_.closing() || idle_close_.has_unwritten()) {
     status = advance_closing();
   } else if (idle_close_.hint_came() && may_begin_close()) {
     begin_close();
-  } else if (messages_flow() && !recv_active_ && last_used_turn_ + kIdleTurns < context_.turn &&
-             receiving_connection().may_read()) {
+  } else if (messages_flow() && !recv_active_ && !recently_used() && may_inspect()) {
     status = inspect();
   }
   if (!status.ok()) {
@@ -216,11 +296,16 @@ void TcpLink::advance() {
 
 void TcpLink::tick() {
   idle_close_.tick();
-  const bool connected = error_.ok() && connections_.open();
-  Status status = connected ? connections_.look(recv_active_)
-                            : connections_.look_for_peer(
-                                  error_.ok() && last_used_turn_ + kIdleTurns >= context_.turn);
-  if (connected && status.ok() && !recv_active_ && receiving_connection().may_read()) {
+  const bool connected = error_.ok() && connections().open();
+  Status status;
+  if (failover_ != nullptr && connected) {
+    failover_->tick(recv_active_);
+  } else {
+    status = connected ? connections().look(recv_active_)
+                       : connections().look_for_peer(error_.ok() && recently_used());
+  }
+  const bool reads = failover_ == nullptr ? connected : messages_flow();
+  if (reads && status.ok() && !recv_active_ && may_inspect()) {
     status = inspect();
   }
   if (!status.ok()) {
@@ -229,13 +314,31 @@ void TcpLink::tick() {
   }
 }
 
-bool TcpLink::can_attach(uint8_t connection) const {
-  return error_.ok() && connections_.can_attach(connection);
+bool TcpLink::can_attach(const LinkClaim& claim) const {
+  if (!error_.ok()) {
+    return false;
+  }
+  return failover_ == nullptr ? connections_.can_attach(claim.connection)
+                              : send_error_.ok() && failover_->can_arrive(claim);
+}
+
+void TcpLink::attach(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
+  if (failover_ == nullptr) {
+    connections_.attach(claim.connection, std::move(socket));
+  } else {
+    failover_->arrive(claim, std::move(socket));
+  }
+}
+
+bool TcpLink::may_inspect() {
+  Connection* const connection = receiving_connection();
+  return connection != nullptr && connection->may_read();
 }
 
 bool TcpLink::may_begin_close() const {
-  return messages_flow() && idle_close_.may_begin() && !send_active_ && !recv_active_ &&
-         !view_ready_ && last_used_turn_ < context_.turn && connections_.at_message_start();
+  return failover_ == nullptr && messages_flow() && idle_close_.may_begin() && !send_active_ &&
+         !recv_active_ && !view_ready_ && last_used_turn_ < context_.turn &&
+         connections_.at_message_start();
 }
 
 void TcpLink::begin_close() {
@@ -293,11 +396,15 @@ Status TcpLink::inspect() {
 
 // true: it was a hint.
 Result<bool> TcpLink::inspect_one() {
-  Connection& connection = receiving_connection();
+  Connection& connection = *receiving_connection();
   if (head_checked_ || connection.header_complete()) {
     return false;
   }
   const Result<bool> complete = connection.read_header(HeaderRead::kAlone, {});
+  if (!complete.ok() && failover_ != nullptr) {
+    HORING_TRY(fail_receiving(complete.status()));
+    return false;
+  }
   if (!complete.ok()) {
     // A peer that ended first sent what it had to send: it may lie in the other connections.
     return connections_.others_at_end(connection) ? Result<bool>(complete.status())
@@ -312,7 +419,7 @@ Result<bool> TcpLink::inspect_one() {
     note_message_here();
     return false;
   }
-  HORING_TRY(on_close_frame(frame, {}));
+  HORING_TRY(on_close_frame(frame, {}, connection));
   return frame.type == Frame::Type::kCloseHint;
 }
 
@@ -320,9 +427,16 @@ void TcpLink::note_message_here() {
   event_ |= idle_close_.on_message_here();
 }
 
-Status TcpLink::on_close_frame(const Frame& frame, std::span<const Bytes> parts) {
-  Connection& connection = receiving_connection();
+Status TcpLink::on_close_frame(const Frame& frame,
+                               std::span<const Bytes> parts,
+                               Connection& connection) {
   connection.next_message_after_bare_header(parts);
+  if (failover_ != nullptr) {
+    // Connections that were replaced before the two ends had agreed hold the rest of that.
+    const bool rest = frame.type == Frame::Type::kCount && connection.drained();
+    return rest ? Status()
+                : Status(StatusCode::kProtocol, "a close frame on a link that fails over");
+  }
   IdleClose::Messages now = messages();
   now.more_behind = !connection.at_message_start();
   HORING_ASSIGN(const IdleClose::Then then, idle_close_.on_frame(frame, now));
@@ -346,6 +460,9 @@ Status TcpLink::on_close_frame(const Frame& frame, std::span<const Bytes> parts)
 }
 
 void TcpLink::close() {
+  if (failover_ != nullptr) {
+    failover_->end(received_count_);
+  }
   connections_.close();
   idle_close_.on_closed();
 }
@@ -355,14 +472,14 @@ Status TcpLink::fail_sending(const Status& cause) {
   if (cause.code() != StatusCode::kPeerLost) {
     return fail(cause);
   }
-  send_error_ = connections_.with_path(cause);
+  send_error_ = connections().with_path(cause);
   log_debug("link sends no more: {}", send_error_.message());
   return send_error_;
 }
 
 Status TcpLink::fail(const Status& cause) {
   if (error_.ok()) {
-    error_ = connections_.with_path(cause);
+    error_ = connections().with_path(cause);
     log_debug("link failed: {}", error_.message());
     idle_close_.on_failure();
     // Ranks that disagree are both alive: the peer shall hear what differs, over the control plane,
@@ -375,7 +492,8 @@ Status TcpLink::fail(const Status& cause) {
 }
 
 uint64_t TcpLink::memory_bytes() const {
-  return sizeof(TcpLink) + staging_bytes_ + connections_.memory_bytes();
+  return sizeof(TcpLink) + staging_bytes_ +
+         (failover_ == nullptr ? connections_.memory_bytes() : failover_->memory_bytes());
 }
 
 }  // namespace ho::tcp

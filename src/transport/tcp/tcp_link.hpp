@@ -1,7 +1,8 @@
 // One link: the numbered messages to and from one peer. It knows what has been sent and received,
 // in which order and on which of the connections (message k on number k modulo their count), and
 // compares each header with what is expected. How the peer is reached is LinkConnections' job, what
-// both ends say before an idle link is closed is IdleClose's.
+// both ends say before an idle link is closed is IdleClose's. With failover the connections are
+// those of Failover, which replaces them; idle links are not closed then.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "transport/tcp/connection.hpp"
 #include "transport/tcp/context.hpp"
+#include "transport/tcp/failover.hpp"
 #include "transport/tcp/idle_close.hpp"
 #include "transport/tcp/link_connections.hpp"
 #include "transport/transport.hpp"
@@ -25,15 +27,21 @@ class TcpLink final : public Link {
 
   [[nodiscard]] Result<bool> try_send(const Frame& frame,
                                       std::span<const ConstBytes> payload) override;
-  // The kernel copies: a message is released when it is accepted.
-  [[nodiscard]] uint64_t released() override { return sent_count_; }
+  // The kernel copies: a message is released when it is accepted. With failover a large one once it
+  // has arrived or was copied.
+  [[nodiscard]] uint64_t released() override {
+    return failover_ == nullptr ? sent_count_ : failover_->released();
+  }
+  [[nodiscard]] Status went_wrong() const override {
+    return failover_ == nullptr ? Status() : send_error_;
+  }
   // After an error `parts` may hold bytes of a message that did not match.
   [[nodiscard]] Result<bool> try_recv(const Frame& expected, std::span<const Bytes> parts) override;
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override { view_ready_ = false; }
   [[nodiscard]] std::string to_string() const override;
-  [[nodiscard]] std::string trouble() const override { return connections_.trouble(); }
+  [[nodiscard]] std::string trouble() const override { return connections().trouble(); }
 
   // For the transport.
   // Whether an event came that concerns a pending call, since the last call or the last asking.
@@ -43,9 +51,17 @@ class TcpLink final : public Link {
   // About once a second: notices dead rails, peers that never connect where nobody else would say
   // so, and close frames that arrived between uses.
   void tick();
-  // Whether it takes a connection that the peer opened, for connections().attach().
-  [[nodiscard]] bool can_attach(uint8_t connection) const;
-  [[nodiscard]] LinkConnections& connections() { return connections_; }
+  // Whether it takes a connection that the peer opened, for attach().
+  [[nodiscard]] bool can_attach(const LinkClaim& claim) const;
+  void attach(const LinkClaim& claim, std::unique_ptr<Socket> socket);
+  // Ends the output; true: the peer's host has not acknowledged all of it.
+  [[nodiscard]] bool finish_output() { return connections().finish_output(); }
+  // What was accepted is with the peer's host, or will never be: true without failover.
+  [[nodiscard]] bool all_arrived();
+  // Its connections are being replaced.
+  [[nodiscard]] bool mending() const { return failover_ != nullptr && failover_->mending(); }
+  // It may still read the memory of messages that were accepted.
+  [[nodiscard]] bool lends() const { return failover_ != nullptr && failover_->lends(); }
   // Whether closing may begin, here or with a hint to the peer, and when the link was last used.
   [[nodiscard]] bool may_begin_close() const;
   void begin_close();
@@ -55,23 +71,36 @@ class TcpLink final : public Link {
 
  private:
   [[nodiscard]] Status enter_call();
-  [[nodiscard]] Result<bool> receive(const Frame& expected, std::span<const Bytes> parts);
+  [[nodiscard]] Result<bool> receive(const Frame& expected,
+                                     std::span<const Bytes> parts,
+                                     Connection& connection);
   [[nodiscard]] Result<bool> receive_header(const Frame& expected,
                                             std::span<const Bytes> parts,
                                             Connection& connection);
   [[nodiscard]] Result<std::optional<Frame>> peek_open();
-  [[nodiscard]] Connection& receiving_connection() {
-    return connections_.of_message(received_count_);
+  [[nodiscard]] LinkConnections& connections() {
+    return failover_ == nullptr ? connections_ : failover_->connections();
   }
+  [[nodiscard]] const LinkConnections& connections() const {
+    return failover_ == nullptr ? connections_ : failover_->connections();
+  }
+  // Null: there is none to be read now.
+  [[nodiscard]] Connection* receiving_connection();
+  [[nodiscard]] bool recently_used() const;
   [[nodiscard]] HeaderRead header_read(uint32_t payload_bytes) const;
   [[nodiscard]] bool messages_flow() const {
-    return connections_.open() && !idle_close_.closing() && error_.ok();
+    const bool open =
+        failover_ == nullptr ? connections_.open() && !idle_close_.closing() : failover_->flows();
+    return open && error_.ok();
   }
 
   // Close frames, which take their place among the messages.
   [[nodiscard]] IdleClose::Messages messages() const;
   void note_message_here();
-  [[nodiscard]] Status on_close_frame(const Frame& frame, std::span<const Bytes> parts);
+  [[nodiscard]] Status on_close_frame(const Frame& frame,
+                                      std::span<const Bytes> parts,
+                                      Connection& connection);
+  [[nodiscard]] bool may_inspect();
   [[nodiscard]] Status inspect();
   [[nodiscard]] Result<bool> inspect_one();
   [[nodiscard]] Result<bool> write_close_frames();
@@ -80,13 +109,18 @@ class TcpLink final : public Link {
   void close();
   Status fail(const Status& cause);
   [[nodiscard]] Status fail_sending(const Status& cause);
+  // Reading failed. ok: other connections will take over.
+  [[nodiscard]] Status fail_receiving(const Status& cause);
+  [[nodiscard]] Status fail_ended();
+  void advance_failover();
 
   Context& context_;
   const LinkKey key_;
   bool event_ = false;
   LinkConnections connections_;
   IdleClose idle_close_;
-  Status error_;  // of the link; each call returns it
+  std::unique_ptr<Failover> failover_;  // null: an error of its connections is the link's
+  Status error_;                        // of the link; each call returns it
   Status send_error_;
   uint64_t last_used_turn_ = 0;
 
@@ -94,10 +128,12 @@ class TcpLink final : public Link {
   bool send_active_ = false;
   OutgoingMessage outgoing_;
   uint64_t sent_count_ = 0;
+  uint32_t sending_epoch_ = 0;  // of the connections that have the head's beginning
 
   // Receiving.
   bool recv_active_ = false;
   bool head_checked_ = false;
+  uint32_t receiving_epoch_ = 0;
   uint64_t received_count_ = 0;
   std::unique_ptr<std::byte[]> staging_;  // NOLINT: uninitialised on purpose, sized once
   size_t staging_bytes_ = 0;

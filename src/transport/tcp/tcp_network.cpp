@@ -24,17 +24,30 @@ Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup, const TcpOpti
   return std::unique_ptr<Transport>(std::move(tcp));
 }
 
+Result<FailoverOptions> failover_options() {
+  FailoverOptions options;
+  HORING_ASSIGN(options.on, env::flag(env::kFailover));
+  HORING_ASSIGN(const uint64_t silence_ms, env::number(env::kFailoverDetectMs));
+  HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kFailoverWaitMs));
+  HORING_ASSIGN(options.copied_bytes, env::number(env::kFailoverBytes));
+  options.silence = std::chrono::milliseconds(silence_ms);
+  options.timeout = std::chrono::milliseconds(timeout_ms);
+  return options;
+}
+
 }  // namespace
 
 Result<MakeNetwork> tcp_network() {
   HORING_ASSIGN(const uint64_t connections_per_link, env::number(env::kTcpStreams));
   HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
-  return MakeNetwork([connections_per_link, connections](const NetworkSetup& setup) {
+  HORING_ASSIGN(const FailoverOptions failover, failover_options());
+  return MakeNetwork([connections_per_link, connections, failover](const NetworkSetup& setup) {
     TcpOptions options{setup};
     options.rails = setup.rails;
     options.connect_timeout = setup.connect_timeout;
     options.connections_per_link = static_cast<uint32_t>(connections_per_link);
     options.max_connections = static_cast<uint32_t>(connections);
+    options.failover = failover;
     return make(setup, options);
   });
 }

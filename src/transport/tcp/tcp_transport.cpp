@@ -86,13 +86,15 @@ class SocketTransport final : public TcpTransport {
     for (const RailInterface& rail : context_.options.rails) {
       endpoint_.rail_addresses.push_back(rail.address);
     }
-    next_tick_ns_ = now_ns() + kTickNs;
+    next_tick_ns_ = now_ns() + tick_ns();
+    context_.replay.most_bytes = context_.options.failover.copied_bytes;
     return {};
   }
 
   [[nodiscard]] const TcpEndpoint& endpoint() const override { return endpoint_; }
   void set_peers(std::vector<TcpEndpoint> peers) override { context_.peers = std::move(peers); }
   [[nodiscard]] uint32_t open_connections() const override { return context_.open_connections; }
+  [[nodiscard]] uint64_t failovers() const override { return context_.failovers; }
 
   [[nodiscard]] Result<Link*> link(const LinkKey& key) override {
     if (const auto found = links_.find(key); found != links_.end()) {
@@ -103,9 +105,10 @@ class SocketTransport final : public TcpTransport {
     TcpLink* link = order_.back().get();
     links_.emplace(key, link);
     for (uint32_t i = 0; i < context_.options.connections_per_link; ++i) {
-      const auto connection = static_cast<uint8_t>(i);
-      if (auto parked = parked_.extract({key, connection}); !parked.empty()) {
-        link->connections().attach(connection, std::move(parked.mapped()));
+      if (auto parked = parked_.extract({key, static_cast<uint8_t>(i)}); !parked.empty()) {
+        if (link->can_attach(parked.mapped().claim)) {
+          link->attach(parked.mapped().claim, std::move(parked.mapped().socket));
+        }
       }
     }
     link->advance();
@@ -114,7 +117,7 @@ class SocketTransport final : public TcpTransport {
 
   [[nodiscard]] std::vector<LinkKey> unrequested_links() const override {
     std::vector<LinkKey> found;
-    for (const auto& [where, socket] : parked_) {
+    for (const auto& [where, parked] : parked_) {
       if (where.first.channel >= kMessageChannel) {
         found.push_back(where.first);
       }
@@ -136,7 +139,7 @@ class SocketTransport final : public TcpTransport {
     }
     close_idle();
     if (now >= next_tick_ns_) {
-      next_tick_ns_ = now + kTickNs;
+      next_tick_ns_ = now + tick_ns();
       for (const auto& link : order_) {
         link->tick();
       }
@@ -158,6 +161,15 @@ class SocketTransport final : public TcpTransport {
   }
   void finish_wait() override {}
 
+  [[nodiscard]] Service service() const override {
+    if (!context_.options.failover.on) {
+      return Service::kNone;
+    }
+    const bool mending =
+        std::ranges::any_of(order_, [](const auto& link) { return link->mending(); });
+    return mending || acceptor_->someone_waits() ? Service::kSoon : Service::kNowAndThen;
+  }
+
   void watch_unconnected_peers() override {
     context_.watches_peers = true;
     context_.poller->wake_at(next_tick_ns_);
@@ -167,10 +179,14 @@ class SocketTransport final : public TcpTransport {
     // No event says that the last byte was acknowledged, so this looks again and again.
     constexpr std::chrono::microseconds kLongestPause(5000);
     std::chrono::microseconds pause(100);
+    const auto arrived = [](const auto& link) { return link->all_arrived(); };
+    while (!std::ranges::all_of(order_, arrived) && !passed(deadline) && progress().ok()) {
+      std::this_thread::sleep_for(pause);
+    }
     while (true) {
       bool pending = false;
       for (const auto& link : order_) {
-        pending |= link->connections().finish_output();
+        pending |= link->finish_output();
       }
       if (!pending || passed(deadline)) {
         return;
@@ -178,6 +194,10 @@ class SocketTransport final : public TcpTransport {
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, kLongestPause);
     }
+  }
+
+  [[nodiscard]] bool forgets_abandoned() const override {
+    return std::ranges::none_of(order_, [](const auto& link) { return link->lends(); });
   }
 
   [[nodiscard]] uint64_t memory_bytes() const override {
@@ -189,6 +209,17 @@ class SocketTransport final : public TcpTransport {
   }
 
  private:
+  // Connected by the peer before there was the link.
+  struct Parked {
+    LinkClaim claim;
+    std::unique_ptr<Socket> socket;
+  };
+
+  [[nodiscard]] int64_t tick_ns() const {
+    const FailoverOptions& failover = context_.options.failover;
+    return failover.on ? std::min(kTickNs, ns_of(failover.silence) / 4) : kTickNs;
+  }
+
   [[nodiscard]] Status check_key(const LinkKey& key) const {
     const TcpOptions& options = context_.options;
     const std::string name = "link to rank " + std::to_string(key.peer.value()) + " on rail " +
@@ -234,13 +265,13 @@ class SocketTransport final : public TcpTransport {
   [[nodiscard]] Status judge(const Acceptor::Arrival& arrival) const {
     HORING_ASSIGN(const LinkClaim claim, decode_claim(arrival.claim));
     HORING_TRY(check_claim(claim, context_.options));
-    const RailInterface& rail = context_.options.rails.at(claim.rail.at());
+    const RailInterface& rail = context_.options.rails.at(claim.to_rail.at());
     HORING_ASSIGN(const SocketAddress expected, address_on(rail, rail.address, 0));
     HORING_ASSIGN(const SocketAddress local, local_address(arrival.fd));
     if (expected.host() != local.host()) {
       return {StatusCode::kMismatch,
               "the connection came to " + local.host() + ", but rail " +
-                  std::to_string(claim.rail.value()) + " of rank " +
+                  std::to_string(claim.to_rail.value()) + " of rank " +
                   std::to_string(context_.options.self.value()) + " is " + rail.address};
     }
     return decide(claim);
@@ -250,10 +281,18 @@ class SocketTransport final : public TcpTransport {
   [[nodiscard]] Status decide(const LinkClaim& claim) const {
     const LinkKey key = claim.key_of_peer();
     const auto found = links_.find(key);
-    const bool free = found != links_.end() ? found->second->can_attach(claim.connection)
-                                            : parked_.count({key, claim.connection}) == 0;
+    const auto parked = parked_.find({key, claim.connection});
+    const bool free = found != links_.end()
+                          ? found->second->can_attach(claim)
+                          : parked == parked_.end() || parked->second.claim.epoch < claim.epoch;
     if (free) {
       return {};
+    }
+    if (claim.fails_over) {  // no news: two attempts met
+      return {StatusCode::kConnection,
+              "rank " + std::to_string(claim.from.value()) + " comes with attempt " +
+                  std::to_string(claim.epoch) +
+                  ", and there are connections of a newer one, or the link has failed"};
     }
     return {StatusCode::kMismatch,
             "rank " + std::to_string(claim.from.value()) + " has already opened connection " +
@@ -266,13 +305,13 @@ class SocketTransport final : public TcpTransport {
     if (!decide(claim).ok()) {
       return;  // two equal claims were decided on in one turn
     }
-    bind_accepted(socket->fd.get(), context_.options.rails.at(claim.rail.at()));
+    bind_accepted(socket->fd.get(), context_.options.rails.at(claim.to_rail.at()));
     tune_data_socket(socket->fd.get());
     const LinkKey key = claim.key_of_peer();
     if (const auto found = links_.find(key); found != links_.end()) {
-      found->second->connections().attach(claim.connection, std::move(socket));
+      found->second->attach(claim, std::move(socket));
     } else {
-      parked_.emplace(std::pair(key, claim.connection), std::move(socket));
+      parked_.insert_or_assign(std::pair(key, claim.connection), Parked{claim, std::move(socket)});
     }
   }
 
@@ -308,7 +347,7 @@ class SocketTransport final : public TcpTransport {
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::unique_ptr<TcpLink>> order_;
   std::map<LinkKey, TcpLink*> links_;
-  std::map<std::pair<LinkKey, uint8_t>, std::unique_ptr<Socket>> parked_;
+  std::map<std::pair<LinkKey, uint8_t>, Parked> parked_;
   int64_t next_tick_ns_ = 0;
 };
 

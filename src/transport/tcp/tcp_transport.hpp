@@ -17,12 +17,24 @@
 
 namespace ho {
 
+// A link that loses its connections opens others, over whichever rails there are, and sends again
+// what has not arrived (docs/design/adr/0044-failover-in-the-link.md). All ranks or none.
+struct FailoverOptions {
+  bool on = false;
+  std::chrono::milliseconds silence{1000};     // unanswered for longer: the connection is lost
+  std::chrono::milliseconds timeout{30000};   // for a way that comes back, where there is no other
+  uint64_t copied_bytes = uint64_t{16} << 20;  // of what has not arrived, at most
+};
+
 struct TcpOptions : NetworkMember {
   std::vector<RailInterface> rails = {};  // of this rank's host, by RailIndex
   uint32_t connections_per_link = 1;
   uint32_t max_connections = 256;
   std::chrono::milliseconds connect_timeout{60000};
-  tcp::LookAtConnection look = tcp::look_at_connection;  // tests have a kernel of their own
+  FailoverOptions failover{};
+  // Tests have a kernel of their own.
+  tcp::LookAtConnection look = tcp::look_at_connection;
+  tcp::CountUnacknowledged count_unacknowledged = tcp::count_unacknowledged;
 };
 
 // Where a rank can be reached: its port on each of its host's rails.
@@ -39,6 +51,8 @@ class TcpTransport : public Transport {
   // By global rank; once, before the first link().
   virtual void set_peers(std::vector<TcpEndpoint> peers) = 0;
   [[nodiscard]] virtual uint32_t open_connections() const = 0;
+  // How often links have gone on over other connections.
+  [[nodiscard]] virtual uint64_t failovers() const = 0;
 };
 
 }  // namespace ho

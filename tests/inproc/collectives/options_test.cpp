@@ -223,6 +223,7 @@ TEST_CASE("settings change the way of the data, not the result") {
       Setting{"HORING_DIRECT_MAX_BYTES", "900000"},
       Setting{"HORING_TCP_STREAMS", "3"},
       Setting{"HORING_TCP_MAX_CONNECTIONS", "2"},
+      Setting{"HORING_FAILOVER", "1"},
       Setting{"HORING_RAIL_PACE_MBIT", "10000"},
       Setting{"HORING_SHM_RING_BYTES", "8192"},
       Setting{"HORING_SHM_SINGLE_COPY", "0"},

@@ -22,6 +22,7 @@ TcpOptions options_of(const TcpCase& config, GlobalRank self, uint32_t world_siz
   options.connections_per_link = config.connections_per_link;
   options.max_connections = config.max_connections;
   options.connect_timeout = config.connect_timeout;
+  options.failover.on = config.fails_over;
   return options;
 }
 

@@ -15,6 +15,7 @@ struct TcpCase {
   uint32_t max_connections = 256;
   uint64_t pace_mbit = 0;
   uint64_t job_id = 4711;
+  bool fails_over = false;
   std::chrono::milliseconds connect_timeout{20000};
   std::shared_ptr<const JobKey> key;  // nullptr: a fixed test key
 };

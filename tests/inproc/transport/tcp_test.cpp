@@ -39,5 +39,19 @@ TEST_CASE("tcp passes the suite with fewer connections than links") {
   run_suite(tcp_under_test(options));
 }
 
+TEST_CASE("tcp passes the suite with links that fail over") {
+  TcpCase options;
+  options.fails_over = true;
+  options.connections_per_link = GENERATE(1U, 3U);
+  run_suite(tcp_under_test(options));
+}
+
+TEST_CASE("tcp passes the suite with links that fail over and paced rails") {
+  TcpCase options;
+  options.fails_over = true;
+  options.pace_mbit = 20000;
+  run_suite(tcp_under_test(options));
+}
+
 }  // namespace
 }  // namespace ho::conformance

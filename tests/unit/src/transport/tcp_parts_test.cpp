@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 
 #include "catch.hpp"
+#include "has.hpp"
 #include "os/fd.hpp"
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/pacer.hpp"
@@ -57,6 +58,58 @@ TEST_CASE("a claim is checked in every field") {
   REQUIRE(refused([](LinkClaim& c) { c.connection = 2; }));
   REQUIRE(refused([](LinkClaim& c) { c.connection_count = 1; }));
   REQUIRE(refused([](LinkClaim& c) { c.job_id = 43; }));
+}
+
+TEST_CASE(
+    "a claim of a link that fails over says its attempt and rails, and comes from either end") {
+  TcpOptions options;
+  options.self = GlobalRank(5);
+  options.world_size = 8;
+  options.rails.resize(3);
+  options.failover.on = true;
+  LinkClaim claim{GlobalRank(6), GlobalRank(5), RailIndex(1)};
+  claim.fails_over = true;
+  claim.epoch = 0x01020304;
+  claim.from_rail = RailIndex(2);
+  claim.to_rail = RailIndex(0);
+  const auto bytes = encode(claim);
+  const auto decoded = decode_claim(bytes);
+  REQUIRE(decoded.ok());
+  REQUIRE(encode(*decoded) == bytes);
+  REQUIRE(decoded->epoch == claim.epoch);
+  REQUIRE(decoded->from_rail == claim.from_rail);
+  REQUIRE(decoded->to_rail == claim.to_rail);
+  REQUIRE(check_claim(*decoded, options).ok());
+  for (RailIndex LinkClaim::*const rail :
+       {&LinkClaim::rail, &LinkClaim::from_rail, &LinkClaim::to_rail}) {
+    LinkClaim bad = claim;
+    bad.*rail = RailIndex(3);
+    REQUIRE_FALSE(check_claim(bad, options).ok());
+  }
+  options.failover.on = false;
+  REQUIRE(has(check_claim(claim, options),
+              "rank 6 runs with HORING_FAILOVER=1, rank 5 without; set it on all ranks"));
+  options.failover.on = true;
+  claim.fails_over = false;
+  REQUIRE(has(check_claim(claim, options), "rank 6 runs without HORING_FAILOVER=1, rank 5 with"));
+}
+
+TEST_CASE("a claim without failover has the bytes that it had before there was failover") {
+  LinkClaim claim{GlobalRank(3), GlobalRank(5), RailIndex(1), 1, 2, 1, 2, 42};
+  claim.epoch = 7;
+  claim.from_rail = RailIndex(1);
+  claim.to_rail = RailIndex(1);
+  std::array<std::byte, kClaimBytes> expected{};
+  expected[0] = std::byte{1};
+  expected[1] = std::byte{2};
+  expected[2] = std::byte{1};
+  expected[4] = std::byte{3};
+  expected[8] = std::byte{5};
+  expected[12] = std::byte{1};
+  expected[16] = std::byte{42};
+  expected[24] = std::byte{1};
+  expected[25] = std::byte{2};
+  REQUIRE(encode(claim) == expected);
 }
 
 TEST_CASE("a paced rail is booked slice after slice, rails apart") {

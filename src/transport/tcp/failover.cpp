@@ -1,0 +1,471 @@
+#include "transport/tcp/failover.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "os/clock.hpp"
+
+namespace ho::tcp {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+// A path that has not taken a connection by then is left for the next one. The first connections of
+// a link may have to leave their interface, which takes Connector a while to see.
+constexpr std::chrono::milliseconds kFirstReachWithin{4000};
+constexpr std::chrono::milliseconds kReachWithin{1500};
+// One that has taken it waits for a peer that is busy elsewhere.
+constexpr int64_t kHandshakeNs = 5'000 * kMs;
+// After all paths have been tried.
+constexpr int64_t kRoundPauseNs = 200 * kMs;
+// The end that opens the link begins; the other one, if nothing has come by then.
+constexpr int64_t kOtherEndNs = 100 * kMs;
+// A caller that waits so long for its memory gets it back for a copy.
+constexpr int64_t kLendNs = kMs / 10;
+// Small messages between two looks at what has arrived.
+constexpr uint32_t kLookEvery = 32;
+// Between two looks whether the link's own rail is back.
+constexpr int64_t kFirstProbeNs = 2'000 * kMs;
+constexpr int64_t kLongestProbeNs = 64'000 * kMs;
+
+}  // namespace
+
+Failover::Failover(Context& context, const LinkKey& key, bool& event)
+    : context_(context),
+      key_(key),
+      event_(event),
+      opens_(opens(context.options.self, key.peer, key.channel)),
+      paths_(paths_from(key.rail,
+                        context.options.rails.size(),
+                        context.peers.at(key.peer.at()).rail_addresses.size())),
+      unopened_(context, key, event),
+      epochs_(opens_),
+      replay_(context.replay) {}
+
+Failover::~Failover() = default;
+
+LinkConnections& Failover::connections() {
+  return sources_.empty() ? unopened_ : *sources_.back().connections;
+}
+
+const LinkConnections& Failover::connections() const {
+  return sources_.empty() ? unopened_ : *sources_.back().connections;
+}
+
+bool Failover::flows() const {
+  return !lost_ && !ended_ && resume_ && resume_->complete() && send_again_from_ == replay_.next();
+}
+
+Status Failover::advance(const Link& link) {
+  if (ended_) {
+    return {};
+  }
+  if (flows()) {
+    if (const Status broken = connections().ended(); !broken.ok()) {
+      lose(broken);
+    } else if (attempt_ == nullptr) {
+      return {};
+    }
+  }
+  if (!lost_ && resume_ && !flows()) {
+    Status agreed = agree(link.received);
+    if (!agreed.ok() && !loses(agreed)) {
+      return agreed;
+    }
+    if (!agreed.ok()) {
+      lose(agreed);
+    }
+  }
+  return flows() && attempt_ == nullptr ? Status() : dial(link.wanted || !replay_.empty());
+}
+
+bool Failover::loses(const Status& cause) const {
+  return cause.code() == StatusCode::kConnection || cause.code() == StatusCode::kPeerLost;
+}
+
+void Failover::lose(const Status& cause) {
+  if (lost_ || ended_ || sources_.empty()) {
+    return;
+  }
+  collect_acknowledged();
+  lost_ = true;
+  note_event(connections().with_path(cause));
+  const int64_t now = now_ns();
+  reached_at_ns_ = now;
+  dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
+  const auto at = std::ranges::find(paths_, connections().way().path);
+  next_path_ = (static_cast<size_t>(at - paths_.begin()) + 1) % paths_.size();
+  log_debug("link lost its connections: {}", cause_.message());
+  event_ = true;
+  wake_at(dial_at_ns_);
+}
+
+// What happens until the link goes on is one event, with its first cause.
+void Failover::note_event(const Status& cause) {
+  if (!mending_) {
+    mending_ = true;
+    cause_ = Status();
+    lost_path_ = connections().path();
+    lost_at_ns_ = now_ns();
+  }
+  if (cause_.ok()) {
+    cause_ = cause;
+  }
+}
+
+bool Failover::can_arrive(const LinkClaim& claim) const {
+  if (ended_ || !epochs_.newer(claim.epoch)) {
+    return false;
+  }
+  if (arriving_ == nullptr || claim.epoch > arriving_->way().epoch) {
+    return true;
+  }
+  return claim.epoch == arriving_->way().epoch && arriving_->can_attach(claim.connection);
+}
+
+void Failover::arrive(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
+  if (arriving_ == nullptr || arriving_->way().epoch != claim.epoch) {
+    arriving_ = std::make_unique<LinkConnections>(
+        context_,
+        key_,
+        event_,
+        Way{.path = {claim.to_rail, claim.from_rail}, .epoch = claim.epoch});
+    epochs_.saw(claim.epoch);
+  }
+  arriving_->attach(claim.connection, std::move(socket));
+  if (arriving_->open()) {
+    adopt(std::move(arriving_));
+  }
+}
+
+void Failover::adopt(std::unique_ptr<LinkConnections> connections) {
+  note_event(sources_.empty() ? last_failure_ : Status());
+  replaces_ = replaces_ || !sources_.empty() || !last_failure_.ok();
+  if (resume_ && !resume_->stated()) {
+    sources_.pop_back();  // the peer has sent nothing over it
+  }
+  replay_.on_connections_lost();
+  const uint32_t epoch = connections->way().epoch;
+  epochs_.adopt(epoch);
+  sources_.push_back({.connections = std::move(connections)});
+  resume_.emplace(epoch, key_.communicator);
+  again_ = {};
+  lost_ = false;
+  if (attempt_ != nullptr && !epochs_.newer(attempt_->way().epoch)) {
+    attempt_.reset();
+  }
+  if (arriving_ != nullptr && !epochs_.newer(arriving_->way().epoch)) {
+    arriving_.reset();
+  }
+  event_ = true;
+  wake_at(now_ns());
+}
+
+void Failover::begin_attempt(const Path& path) {
+  const uint32_t epoch = epochs_.begin();
+  attempt_ = std::make_unique<LinkConnections>(
+      context_,
+      key_,
+      event_,
+      Way{.path = path,
+          .epoch = epoch,
+          .dials = true,
+          .reach_within = sources_.empty() ? kFirstReachWithin : kReachWithin,
+          .keeps_interface = !sources_.empty()});
+  attempt_until_ns_ = now_ns() + kHandshakeNs;
+  down_ = attempt_->interface_trouble();
+}
+
+Status Failover::dial(bool wanted) {
+  const int64_t now = now_ns();
+  if (attempt_ == nullptr) {
+    const bool begins = sources_.empty() ? opens_ : lost_;
+    if (!begins || !wanted) {
+      return {};
+    }
+    first_try_at_ns_ = first_try_at_ns_ == 0 ? now : first_try_at_ns_;
+    if (now < dial_at_ns_) {
+      wake_at(dial_at_ns_);
+      return {};
+    }
+    begin_attempt(paths_[next_path_]);
+  }
+  return go_on_dialling(now);
+}
+
+Status Failover::go_on_dialling(int64_t now) {
+  const Status dialled = down_.empty() ? attempt_->dial() : Status(StatusCode::kConnection, down_);
+  if (attempt_->open()) {
+    adopt(std::move(attempt_));
+    return {};
+  }
+  if (attempt_->refused() && lost_) {
+    attempt_.reset();
+    return give_up("its host says that nobody listens at its port any more");
+  }
+  if (!dialled.ok() || now >= attempt_until_ns_) {
+    reached_at_ns_ = dialled.ok() ? now : reached_at_ns_;  // it was taken, and waited in vain
+    attempt_failed(dialled, now);
+    const bool first = sources_.empty();
+    const auto limit = first ? context_.options.connect_timeout : context_.options.failover.timeout;
+    const int64_t since = std::max(first ? first_try_at_ns_ : lost_at_ns_, reached_at_ns_);
+    if ((lost_ || first) && now - since >= ns_of(limit)) {
+      return give_up("no rail has reached it for " + std::to_string(limit.count()) + " ms");
+    }
+  }
+  wake_at(attempt_ == nullptr ? dial_at_ns_ : attempt_until_ns_);
+  return {};
+}
+
+void Failover::attempt_failed(const Status& why, int64_t now) {
+  last_failure_ = why.ok()
+                      ? Status(StatusCode::kTimeout,
+                               attempt_->path() + ": it took the connection and did not answer")
+                      : why;
+  log_debug("link tries another way: {}", last_failure_.message());
+  attempt_.reset();
+  if (flows()) {
+    probe_pause_ns_ = std::min(2 * probe_pause_ns_, kLongestProbeNs);
+    probe_at_ns_ = now + probe_pause_ns_;
+    return;
+  }
+  next_path_ = (next_path_ + 1) % paths_.size();
+  dial_at_ns_ = next_path_ == 0 ? now + kRoundPauseNs : now;
+}
+
+Status Failover::give_up(const std::string& why) {
+  if (sources_.empty()) {
+    return last_failure_;
+  }
+  return {cause_.code(), cause_.message() + "; " + why};
+}
+
+Result<bool> Failover::write_resume() {
+  while (!resume_->unwritten().empty()) {
+    const std::span<std::byte> bytes = resume_->unwritten();
+    iovec buffer{bytes.data(), bytes.size()};
+    HORING_ASSIGN(const size_t written,
+                  connections().of_message(0).write(std::span(&buffer, 1), bytes.size()));
+    if (written == 0) {
+      return false;
+    }
+    resume_->wrote(written);
+  }
+  return true;
+}
+
+Result<bool> Failover::read_resume(uint64_t received) {
+  Connection& first = connections().of_message(0);
+  HORING_ASSIGN(const bool here, first.read_header(HeaderRead::kAlone, {}));
+  if (!here) {
+    first.await_rest(HeaderRead::kAlone, 0);
+    return false;
+  }
+  HORING_ASSIGN(const Frame frame, decode(first.header()));
+  first.next_message();
+  HORING_ASSIGN(const Resume::Then then, resume_->on_frame(frame));
+  if (then == Resume::Then::kState) {
+    resume_->state_count(drain(sources_.size() - 1, received));
+  } else {
+    HORING_TRY(replay_.on_counted(resume_->peer_count()));
+    sources_.back().agreed = true;
+    send_again_from_ = resume_->peer_count();
+    sent_again_ = replay_.next() - send_again_from_;
+  }
+  return true;
+}
+
+Status Failover::agree(uint64_t received) {
+  if (!resume_->complete()) {
+    HORING_TRY(write_resume().status());
+    while (!resume_->peer_counted()) {
+      HORING_ASSIGN(const bool read, read_resume(received));
+      HORING_TRY(write_resume().status());
+      if (!read) {
+        return {};
+      }
+    }
+    if (!resume_->complete()) {
+      return {};
+    }
+    attempt_.reset();
+    note_resumed();
+  }
+  return send_again();
+}
+
+uint64_t Failover::drain(size_t sources, uint64_t received) {
+  uint64_t number = received;
+  for (size_t i = 0; i < sources; ++i) {
+    Source& source = sources_[i];
+    if (!source.drained) {
+      source.until = number + source.connections->drain(number);
+      source.drained = true;
+    }
+    number = std::max(number, source.until);
+  }
+  on_received(received);
+  return number;
+}
+
+void Failover::end(uint64_t received) {
+  ended_ = true;
+  attempt_.reset();
+  arriving_.reset();
+  if (resume_ && !resume_->stated()) {
+    sources_.pop_back();
+  }
+  static_cast<void>(drain(sources_.size(), received));
+  event_ = true;
+}
+
+Status Failover::send_again() {
+  while (send_again_from_ < replay_.next()) {
+    const Replay::Message& message = replay_.at(send_again_from_);
+    if (again_.bytes == 0) {
+      again_ = {message.header, 0, kFrameBytes + message.payload_bytes};
+    }
+    HORING_ASSIGN(const bool written,
+                  connections().write(send_again_from_, again_, message.payload));
+    if (!written) {
+      return {};
+    }
+    replay_.on_sent_again(send_again_from_,
+                          connections().of_message(send_again_from_).written_bytes());
+    ++send_again_from_;
+    again_ = {};
+  }
+  event_ = true;
+  return {};
+}
+
+void Failover::note_resumed() {
+  const int64_t now = now_ns();
+  const auto& path = connections().way().path;
+  const bool home = path == paths_.front();
+  // A rail that comes and goes is taken back ever later.
+  const bool again = resumed_at_ns_ != 0 && now - resumed_at_ns_ < kLongestProbeNs;
+  probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
+  probe_at_ns_ = now + probe_pause_ns_;
+  resumed_at_ns_ = now;
+  event_ = true;
+  mending_ = false;
+  last_failure_ = Status();
+  if (!std::exchange(replaces_, false)) {
+    return;
+  }
+  ++context_.failovers;
+  // One line for both ends: from the one that has dialled.
+  log_at(connections().way().dials ? LogLevel::kWarn : LogLevel::kInfo,
+         "{}; went on over {}{} after {} ms, with {} messages sent again",
+         cause_.ok()
+             ? fmt::format(
+                   "rank {}, rail {}: left {}", key_.peer.value(), key_.rail.value(), lost_path_)
+             : cause_.message(),
+         connections().path(),
+         home ? ", the link's own rail," : "",
+         (now - lost_at_ns_) / kMs,
+         sent_again_);
+}
+
+void Failover::sent(const FrameBytes& header, std::span<const ConstBytes> payload) {
+  const uint64_t number = replay_.next();
+  replay_.keep(header, payload, connections().of_message(number).written_bytes());
+  send_again_from_ = replay_.next();
+  if (++sent_since_look_ >= kLookEvery) {
+    collect_acknowledged();
+  }
+}
+
+void Failover::collect_acknowledged() {
+  sent_since_look_ = 0;
+  if (!replay_.empty() && connections().open()) {
+    replay_.on_acknowledged(connections().acknowledged());
+  }
+}
+
+uint64_t Failover::released() {
+  if (!lends()) {
+    lent_since_ns_ = 0;
+    return replay_.next();
+  }
+  collect_acknowledged();
+  const int64_t now = now_ns();
+  lent_since_ns_ = lent_since_ns_ == 0 ? now : lent_since_ns_;
+  if (lends() && now - lent_since_ns_ >= kLendNs) {
+    replay_.copy_lent();
+    lent_since_ns_ = now;
+  }
+  if (lends()) {
+    wake_at(now + kLendNs);
+  }
+  return replay_.released();
+}
+
+Failover::From Failover::from(uint64_t number) {
+  for (Source& source : sources_) {
+    if (number < source.until) {
+      if (!source.drained && !source.agreed) {
+        return {};
+      }
+      return {&source.connections->of_message(number), source.connections->way().epoch};
+    }
+  }
+  return {};
+}
+
+void Failover::on_read_failed(uint64_t number, const Status& cause) {
+  if (from(number).epoch == epochs_.current()) {
+    lose(cause);
+  }
+}
+
+void Failover::on_received(uint64_t received) {
+  while (sources_.size() > 1 && sources_.front().drained && sources_.front().until <= received) {
+    sources_.pop_front();
+  }
+}
+
+void Failover::tick(bool awaited) {
+  if (ended_ || sources_.empty()) {
+    return;
+  }
+  if (!lost_) {
+    const std::string down = connections().interface_trouble();
+    const Status alive =
+        down.empty() ? connections().look(awaited) : Status(StatusCode::kConnection, down);
+    if (!alive.ok()) {
+      lose(alive);
+    }
+  }
+  const bool elsewhere = connections().way().path != paths_.front();
+  if (flows() && elsewhere && opens_ && attempt_ == nullptr && now_ns() >= probe_at_ns_) {
+    begin_attempt(paths_.front());
+    wake_at(now_ns());
+  }
+}
+
+bool Failover::all_arrived() {
+  collect_acknowledged();
+  return replay_.empty() || ended_;
+}
+
+uint64_t Failover::memory_bytes() const {
+  uint64_t total = sizeof(Failover) + replay_.memory_bytes();
+  for (const Source& source : sources_) {
+    total += source.connections->memory_bytes();
+  }
+  return total;
+}
+
+std::string Failover::state() const {
+  if (ended_ || !lost_) {
+    return {};
+  }
+  return connections().path() + ", lost, " +
+         (attempt_ == nullptr ? "about to try another way" : "tries " + attempt_->path());
+}
+
+}  // namespace ho::tcp

@@ -1,0 +1,153 @@
+// The ways of one link that goes on when its connections are lost: which it has had, has and tries.
+// TcpLink numbers the messages and asks here over which connection each goes; this opens
+// connections over another path when those that there are fail, agrees with the peer on where to go
+// on (resume.hpp), and sends again what has not arrived (replay.hpp).
+//
+// Connections that were replaced stay until all that came over them has been received: they are
+// sources, oldest first, of which the last one is in use.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/connection.hpp"
+#include "transport/tcp/context.hpp"
+#include "transport/tcp/link_claim.hpp"
+#include "transport/tcp/link_connections.hpp"
+#include "transport/tcp/paths.hpp"
+#include "transport/tcp/replay.hpp"
+#include "transport/tcp/resume.hpp"
+#include "transport/transport.hpp"
+
+namespace ho::tcp {
+
+class Failover {
+ public:
+  // event: as LinkConnections has it.
+  Failover(Context& context, const LinkKey& key, bool& event);
+  ~Failover();
+  Failover(const Failover&) = delete;
+  Failover& operator=(const Failover&) = delete;
+
+  // Those in use, or the first ones, which are not open yet.
+  [[nodiscard]] LinkConnections& connections();
+  [[nodiscard]] const LinkConnections& connections() const;
+  // Of those in use; 0: there have been none.
+  [[nodiscard]] uint32_t epoch() const { return epochs_.current(); }
+  // Messages may leave over connections().
+  [[nodiscard]] bool flows() const;
+
+  // Of the link, as it stands now.
+  struct Link {
+    bool wanted = false;  // a call waits for it
+    uint64_t received = 0;
+  };
+  // Once per turn. Not ok: the link cannot go on; what is here can be received.
+  [[nodiscard]] Status advance(const Link& link);
+  // A few times a second: whether the peer's host answers, and whether the link's own rail is back.
+  void tick(bool awaited);
+  // What has come over all ways is all there is; nothing is tried any more.
+  void end(uint64_t received);
+
+  // A connection that the peer opened.
+  [[nodiscard]] bool can_arrive(const LinkClaim& claim) const;
+  void arrive(const LinkClaim& claim, std::unique_ptr<Socket> socket);
+
+  // Sending. Message `number` was written to connections().
+  void sent(const FrameBytes& header, std::span<const ConstBytes> payload);
+  [[nodiscard]] uint64_t released();
+  void on_write_failed(const Status& cause) { lose(cause); }
+
+  // Receiving: the connection that message `number` comes over, and the epoch of that; null: none
+  // that can be read now.
+  struct From {
+    Connection* connection = nullptr;
+    uint32_t epoch = 0;
+  };
+  [[nodiscard]] From from(uint64_t number);
+  // A read of message `number` failed.
+  void on_read_failed(uint64_t number, const Status& cause);
+  void on_received(uint64_t received);
+
+  // Being replaced, with something to be sent or awaited.
+  [[nodiscard]] bool mending() const {
+    return attempt_ != nullptr || (resume_ && !flows() && !lost_);
+  }
+  // Nothing that was sent is on its way any more.
+  [[nodiscard]] bool all_arrived();
+  [[nodiscard]] bool lends() const { return replay_.released() < replay_.next(); }
+  [[nodiscard]] uint64_t memory_bytes() const;
+  // "", or what is being done: "lost, tries ...".
+  [[nodiscard]] std::string state() const;
+
+ private:
+  static constexpr uint64_t kNoEnd = std::numeric_limits<uint64_t>::max();
+  struct Source {
+    std::unique_ptr<LinkConnections> connections;
+    uint64_t until = kNoEnd;  // messages before that number come over it
+    bool agreed = false;      // its messages may be read
+    bool drained = false;
+  };
+
+  void lose(const Status& cause);
+  void note_event(const Status& cause);
+  void adopt(std::unique_ptr<LinkConnections> connections);
+  void begin_attempt(const Path& path);
+  [[nodiscard]] Status dial(bool wanted);
+  [[nodiscard]] Status go_on_dialling(int64_t now);
+  void attempt_failed(const Status& why, int64_t now);
+  [[nodiscard]] Status give_up(const std::string& why);
+  [[nodiscard]] Status agree(uint64_t received);
+  [[nodiscard]] Result<bool> write_resume();
+  [[nodiscard]] Result<bool> read_resume(uint64_t received);
+  [[nodiscard]] uint64_t drain(size_t sources, uint64_t received);
+  [[nodiscard]] Status send_again();
+  void collect_acknowledged();
+  void note_resumed();
+  void wake_at(int64_t time_ns) { context_.poller->wake_at(time_ns); }
+  [[nodiscard]] bool loses(const Status& cause) const;
+
+  Context& context_;
+  const LinkKey key_;
+  bool& event_;
+  const bool opens_;
+  const std::vector<Path> paths_;
+  LinkConnections unopened_;
+  std::deque<Source> sources_;
+  std::unique_ptr<LinkConnections> attempt_;   // by this end
+  std::unique_ptr<LinkConnections> arriving_;  // by the peer
+  Epochs epochs_;
+  bool ended_ = false;
+
+  std::optional<Resume> resume_;  // on the last source
+  Replay replay_;
+  uint64_t send_again_from_ = 0;
+  uint64_t sent_again_ = 0;  // since the last switch
+  OutgoingMessage again_;
+  uint32_t sent_since_look_ = 0;
+  int64_t lent_since_ns_ = 0;  // 0: nothing is lent
+
+  bool lost_ = false;      // those in use
+  bool mending_ = false;   // since lost_at_ns_, because of cause_
+  bool replaces_ = false;  // others, or a first try that failed
+  Status cause_;           // ok: somebody chose to leave
+  std::string lost_path_;
+  int64_t lost_at_ns_ = 0;
+  int64_t resumed_at_ns_ = 0;
+  int64_t first_try_at_ns_ = 0;
+  int64_t reached_at_ns_ = 0;
+  size_t next_path_ = 0;
+  int64_t dial_at_ns_ = 0;
+  int64_t attempt_until_ns_ = 0;
+  std::string down_;  // why the attempt cannot succeed
+  Status last_failure_;
+  int64_t probe_at_ns_ = 0;
+  int64_t probe_pause_ns_ = 0;
+};
+
+}  // namespace ho::tcp

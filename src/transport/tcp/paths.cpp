@@ -1,0 +1,42 @@
+#include "transport/tcp/paths.hpp"
+
+#include <algorithm>
+
+namespace ho::tcp {
+
+std::vector<Path> paths_from(RailIndex rail, size_t own_rails, size_t peer_rails) {
+  std::vector<Path> paths;
+  const size_t common = std::min(own_rails, peer_rails);
+  for (size_t step = 0; step < common; ++step) {
+    const RailIndex equal(static_cast<uint32_t>((rail.at() + step) % common));
+    paths.push_back({equal, equal});
+  }
+  for (size_t step = 0; step < own_rails; ++step) {
+    const RailIndex own(static_cast<uint32_t>((rail.at() + step) % own_rails));
+    for (size_t i = 0; i < peer_rails; ++i) {
+      const RailIndex peer(static_cast<uint32_t>((rail.at() + i) % peer_rails));
+      if (peer != own) {
+        paths.push_back({own, peer});
+      }
+    }
+  }
+  return paths;
+}
+
+uint32_t Epochs::begin() {
+  last_ += 2;
+  return last_;
+}
+
+void Epochs::saw(uint32_t epoch) {
+  if (epoch > last_) {
+    last_ = epoch - (epoch - last_) % 2;
+  }
+}
+
+void Epochs::adopt(uint32_t epoch) {
+  saw(epoch);
+  current_ = epoch;
+}
+
+}  // namespace ho::tcp

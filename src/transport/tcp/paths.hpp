@@ -1,0 +1,47 @@
+// Over which rails the connections of a link may go, and which attempt to connect counts. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/index.hpp"
+
+namespace ho::tcp {
+
+// From one of this host's rails to one of the peer's.
+struct Path {
+  RailIndex own;
+  RailIndex peer;
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
+  friend auto operator<=>(const Path&, const Path&) = default;
+};
+
+// All there are, in the order in which they are tried: the link's own rail, then equal rails from
+// the next one on, then all others.
+[[nodiscard]] std::vector<Path> paths_from(RailIndex rail, size_t own_rails, size_t peer_rails);
+
+// Numbers each attempt of one link to get connections. Both ends may try at once: the end that
+// opens the link takes even numbers, the other one odd ones, so no two attempts are equal, and the
+// higher one counts where both succeed.
+class Epochs {
+ public:
+  explicit Epochs(bool opens) : last_(opens ? 0 : 1) {}
+
+  // Of an attempt of this end's.
+  [[nodiscard]] uint32_t begin();
+  // Whether connections of that epoch may replace those that there are.
+  [[nodiscard]] bool newer(uint32_t epoch) const { return epoch > current_; }
+  // The peer tries with that one.
+  void saw(uint32_t epoch);
+  // Its connections stand and are used.
+  void adopt(uint32_t epoch);
+  // 0: none yet.
+  [[nodiscard]] uint32_t current() const { return current_; }
+
+ private:
+  uint32_t last_;  // this end's, of its parity
+  uint32_t current_ = 0;
+};
+
+}  // namespace ho::tcp

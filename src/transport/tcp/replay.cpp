@@ -1,0 +1,97 @@
+#include "transport/tcp/replay.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace ho::tcp {
+
+Replay::~Replay() {
+  budget_.used_bytes -= copied_bytes_;
+}
+
+void Replay::keep(const FrameBytes& header, std::span<const ConstBytes> payload, uint64_t end) {
+  Message message;
+  message.header = header;
+  message.end = end;
+  for (const ConstBytes& part : payload) {
+    message.payload_bytes += part.size();
+  }
+  message.payload.assign(payload.begin(), payload.end());
+  message.lent = message.payload_bytes > kCopiedBytes || !copy(message);
+  lent_ += message.lent ? 1 : 0;
+  messages_.push_back(std::move(message));
+}
+
+bool Replay::copy(Message& message) {
+  if (budget_.used_bytes + message.payload_bytes > budget_.most_bytes) {
+    return false;
+  }
+  message.copy.reserve(message.payload_bytes);
+  for (const ConstBytes& part : message.payload) {
+    message.copy.insert(message.copy.end(), part.begin(), part.end());
+  }
+  message.payload.assign(1, ConstBytes(message.copy));
+  copied_bytes_ += message.payload_bytes;
+  budget_.used_bytes += message.payload_bytes;
+  return true;
+}
+
+void Replay::copy_lent() {
+  for (Message& message : messages_) {
+    if (message.lent) {
+      if (!copy(message)) {
+        return;
+      }
+      message.lent = false;
+      --lent_;
+    }
+  }
+}
+
+uint64_t Replay::released() const {
+  if (lent_ == 0) {
+    return next();
+  }
+  const auto lent = std::ranges::find_if(messages_, &Message::lent);
+  return first_ + static_cast<uint64_t>(lent - messages_.begin());
+}
+
+void Replay::drop_first() {
+  const Message& oldest = messages_.front();
+  if (oldest.lent) {
+    --lent_;
+  } else {
+    copied_bytes_ -= oldest.payload_bytes;
+    budget_.used_bytes -= oldest.payload_bytes;
+  }
+  messages_.pop_front();
+  ++first_;
+}
+
+void Replay::on_acknowledged(std::span<const uint64_t> bytes) {
+  while (!messages_.empty() && messages_.front().end != kNowhere &&
+         messages_.front().end <= bytes[first_ % bytes.size()]) {
+    drop_first();
+  }
+}
+
+Status Replay::on_counted(uint64_t count) {
+  if (count < first_ || count > next()) {
+    return {StatusCode::kProtocol,
+            "the peer says that it has received " + std::to_string(count) + " messages, where " +
+                std::to_string(first_) + " to " + std::to_string(next()) + " are possible"};
+  }
+  while (first_ < count) {
+    drop_first();
+  }
+  return {};
+}
+
+void Replay::on_connections_lost() {
+  for (Message& message : messages_) {
+    message.end = kNowhere;
+  }
+}
+
+}  // namespace ho::tcp

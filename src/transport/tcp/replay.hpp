@@ -1,0 +1,89 @@
+// What a link has sent and does not know to have arrived, so that it can be sent again over another
+// path. Small messages are copied; large ones stay where the caller has them until they have
+// arrived, or until they are copied because the caller waits. Pure: no socket and no clock.
+//
+// A message has arrived when the peer has counted it, or when the peer's host has acknowledged its
+// last byte: what a host has acknowledged its process reads before it counts (resume.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/status.hpp"
+#include "transport/frame.hpp"
+#include "transport/transport.hpp"
+
+namespace ho::tcp {
+
+// What all links of a rank may copy.
+struct ReplayBudget {
+  uint64_t most_bytes = uint64_t{16} << 20;
+  uint64_t used_bytes = 0;
+};
+
+class Replay {
+ public:
+  // What is not larger is copied at once.
+  static constexpr size_t kCopiedBytes = 16384;
+  // Of a message that has not been written to the connections that there are now.
+  static constexpr uint64_t kNowhere = std::numeric_limits<uint64_t>::max();
+
+  struct Message {
+    FrameBytes header{};
+    std::vector<ConstBytes> payload;  // the caller's memory, or `copy`
+    std::vector<std::byte> copy;
+    size_t payload_bytes = 0;
+    uint64_t end = kNowhere;  // bytes of its connection up to its last one
+    bool lent = false;        // the payload is the caller's memory
+  };
+
+  explicit Replay(ReplayBudget& budget) : budget_(budget) {}
+  ~Replay();
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  // Message next(), which has been written: `end` is where in its connection.
+  void keep(const FrameBytes& header, std::span<const ConstBytes> payload, uint64_t end);
+  [[nodiscard]] uint64_t next() const { return first_ + messages_.size(); }
+  [[nodiscard]] bool empty() const { return messages_.empty(); }
+  [[nodiscard]] size_t size() const { return messages_.size(); }
+  // How many messages, from the first, no longer need the caller's memory.
+  [[nodiscard]] uint64_t released() const;
+
+  // By connection, of which message k took number k modulo their count: bytes that the peer's host
+  // has acknowledged.
+  void on_acknowledged(std::span<const uint64_t> bytes);
+  // The peer has received that many. An error: it cannot have.
+  [[nodiscard]] Status on_counted(uint64_t count);
+  // The connections are given up: nothing that they still say counts.
+  void on_connections_lost();
+
+  // Of what is kept.
+  [[nodiscard]] const Message& at(uint64_t number) const {
+    return messages_.at(static_cast<size_t>(number - first_));
+  }
+  void on_sent_again(uint64_t number, uint64_t end) {
+    messages_.at(static_cast<size_t>(number - first_)).end = end;
+  }
+  // Copies what is lent, oldest first, as far as the budget goes.
+  void copy_lent();
+
+  [[nodiscard]] uint64_t memory_bytes() const { return copied_bytes_; }
+
+ private:
+  // false: that would be more than the budget.
+  bool copy(Message& message);
+  void drop_first();
+
+  ReplayBudget& budget_;
+  std::deque<Message> messages_;
+  uint64_t first_ = 0;  // number of the oldest, or of the next one
+  uint64_t copied_bytes_ = 0;
+  size_t lent_ = 0;
+};
+
+}  // namespace ho::tcp

@@ -1,0 +1,457 @@
+// Links that go on when their connections are lost: cut by relays at every byte, at both ends,
+// again and again. Each message arrives once, in order, with its bytes; memory is given back only
+// when nothing reads it any more.
+#include <array>
+#include <random>
+#include <span>
+
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "exec/link_service.hpp"
+#include "has.hpp"
+#include "relay.hpp"
+#include "tcp_ranks.hpp"
+
+namespace ho::conformance {
+namespace {
+
+using Sizes = std::vector<size_t>;
+const std::vector<std::string> kHosts{"127.0.0.1", "127.0.0.2"};
+
+struct Setting {
+  std::vector<std::string> hosts = kHosts;
+  uint32_t connections_per_link = 1;
+  bool believes_kernel = true;  // else only counts say what has arrived
+  std::chrono::milliseconds timeout{60000};
+  uint64_t copied_bytes = uint64_t{16} << 20;
+};
+
+// One end of a conversation.
+class End {
+ public:
+  // `first`: how its peer counts the first message.
+  End(Link& link, uint64_t seed, const Sizes& sizes, size_t first = 0)
+      : link_(link), first_(first), released_before_(link.released()) {
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      payloads_.push_back(pattern(seed + k, sizes[k]));
+    }
+  }
+
+  // Sends what it can, and spoils what was given back.
+  [[nodiscard]] Status send() {
+    for (; sent_ < payloads_.size(); ++sent_) {
+      const ConstBytes part(payloads_[sent_]);
+      const Frame frame = frame_of(static_cast<uint32_t>(first_ + sent_), part.size());
+      HORING_ASSIGN(const bool accepted, link_.try_send(frame, std::span(&part, 1)));
+      if (!accepted) {
+        break;
+      }
+    }
+    HORING_TRY(link_.went_wrong());
+    const uint64_t released = link_.released() - released_before_;
+    if (released > sent_) {
+      return {StatusCode::kInternal, "more is released than was sent"};
+    }
+    for (; spoilt_ < released; ++spoilt_) {
+      std::ranges::fill(payloads_[spoilt_], std::byte{0xEE});
+    }
+    return {};
+  }
+  // Of the other end, which has that seed.
+  [[nodiscard]] Status receive(uint64_t seed, const Sizes& sizes) {
+    while (received_ < sizes.size()) {
+      const Frame frame = frame_of(static_cast<uint32_t>(received_), sizes[received_]);
+      into_.resize(sizes[received_]);
+      const Bytes part(into_);
+      HORING_ASSIGN(const bool came, link_.try_recv(frame, std::span(&part, 1)));
+      if (!came) {
+        return {};
+      }
+      HORING_TRY(check_pattern(seed + received_, into_));
+      ++received_;
+      into_.clear();
+    }
+    return {};
+  }
+  [[nodiscard]] bool through() const { return spoilt_ == payloads_.size(); }
+  [[nodiscard]] size_t received() const { return received_; }
+  [[nodiscard]] Link& link() const { return link_; }
+
+ private:
+  Link& link_;
+  size_t first_;
+  uint64_t released_before_;
+  std::vector<std::vector<std::byte>> payloads_;
+  size_t sent_ = 0;
+  size_t spoilt_ = 0;
+  size_t received_ = 0;
+  std::vector<std::byte> into_;
+};
+
+// Two ranks in one thread, each behind a relay.
+class Ranks {
+ public:
+  Ranks(const Setting& setting, const Relay::Script& script) {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      TcpCase config;
+      config.connections_per_link = setting.connections_per_link;
+      TcpOptions options = options_of(config, GlobalRank(rank), 2);
+      options.rails.clear();
+      for (const std::string& host : setting.hosts) {
+        options.rails.push_back({"", host});
+      }
+      options.failover.on = true;
+      options.failover.timeout = setting.timeout;
+      options.failover.copied_bytes = setting.copied_bytes;
+      options.count_unacknowledged =
+          [this, believes = setting.believes_kernel](int fd) -> std::optional<uint64_t> {
+        return believes ? count(fd) : std::nullopt;
+      };
+      options.look = [this](int fd) { return look(fd); };
+      auto transport = TcpTransport::listen(options);
+      REQUIRE(transport.ok());
+      transports_.at(rank) = *std::move(transport);
+      relays_.at(rank) =
+          std::make_unique<Relay>(setting.hosts, transports_.at(rank)->endpoint().port, script);
+    }
+    std::vector<TcpEndpoint> peers;
+    for (const auto& relay : relays_) {
+      peers.push_back({setting.hosts, relay->port()});
+    }
+    for (const auto& transport : transports_) {
+      transport->set_peers(peers);
+    }
+  }
+
+  [[nodiscard]] TcpTransport& at(uint32_t rank) const { return *transports_.at(rank); }
+  void end(uint32_t rank) { transports_.at(rank).reset(); }
+  // In front of that rank.
+  [[nodiscard]] Relay& relay(uint32_t rank) const { return *relays_.at(rank); }
+  [[nodiscard]] Link& link(uint32_t rank, uint32_t rail = 0) const {
+    auto made = at(rank).link({GlobalRank(1 - rank), RailIndex(rail), 0, 0});
+    REQUIRE(made.ok());
+    return **made;
+  }
+  void turn() const {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      if (transports_.at(rank) != nullptr && rank != computing_) {
+        const Status status = transports_.at(rank)->progress();
+        if (!status.ok()) {
+          FAIL("rank " << rank << ": " << status.message());
+        }
+      }
+      relays_.at(rank)->step();
+    }
+  }
+  void drive_until(const std::function<bool()>& done) const {
+    for (const Deadline limit = deadline_after(kHang); !done();) {
+      if (passed(limit)) {
+        FAIL("it hangs: " << link(0).to_string() << "; " << link(1).to_string());
+      }
+      turn();
+    }
+  }
+
+  // Whose thread is elsewhere from now on.
+  void compute(uint32_t rank) { computing_ = rank; }
+  // Nothing passes over that rail, and the kernels get no answer.
+  void silence(const std::string& host) {
+    silent_ = host;
+    for (const auto& relay : relays_) {
+      relay->block(host);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::optional<tcp_info> look(int fd) const {
+    const auto own = local_address(fd);
+    tcp_info details{};
+    if (own.ok() && own->host() == silent_) {
+      details.tcpi_retransmits = 3;
+      details.tcpi_last_ack_recv = 5'000;
+    }
+    return details;
+  }
+  [[nodiscard]] std::optional<uint64_t> count(int fd) const {
+    for (const auto& relay : relays_) {
+      if (relay != nullptr) {
+        if (const auto bytes = relay->count_unacknowledged(fd)) {
+          return bytes;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::string silent_;
+  uint32_t computing_ = 2;
+  std::array<std::unique_ptr<Relay>, 2> relays_;
+  std::array<std::unique_ptr<TcpTransport>, 2> transports_;
+};
+
+// Both send all of `sizes` to each other, and look for what has come only once in `look_every`
+// turns.
+void converse(const Ranks& ranks, const Sizes& sizes, uint32_t rail = 0, uint32_t look_every = 1) {
+  constexpr std::array<uint64_t, 2> kSeeds{1000, 2000};
+  std::array<End, 2> ends{End(ranks.link(0, rail), kSeeds[0], sizes),
+                          End(ranks.link(1, rail), kSeeds[1], sizes)};
+  uint32_t turns = 0;
+  const auto step = [&](uint32_t rank) {
+    Status status = ends.at(rank).send();
+    if (status.ok() && turns % look_every == 0) {
+      status = ends.at(rank).receive(kSeeds.at(1 - rank), sizes);
+    }
+    if (!status.ok()) {
+      FAIL("rank " << rank << ": " << status.message());
+    }
+  };
+  ranks.drive_until([&] {
+    step(0);
+    step(1);
+    ++turns;
+    return ends[0].received() == sizes.size() && ends[1].received() == sizes.size() &&
+           ends[0].through() && ends[1].through();
+  });
+  for (const End& end : ends) {  // nothing comes twice
+    const auto more = end.link().try_peek(false);
+    REQUIRE(more.ok());
+    CHECK_FALSE(more->has_value());
+  }
+}
+
+Relay::Cut uncut(size_t /*n*/) {
+  return {};
+}
+
+const Sizes kSmall{0, 1, 40, 8, 300};
+
+}  // namespace
+
+TEST_CASE("failover: a link that is not disturbed carries what it is given, once") {
+  const auto connections = GENERATE(1U, 3U);
+  const Setting setting{.connections_per_link = connections};
+  const Ranks ranks(setting, uncut);
+  converse(ranks, {0, 1, 40, 5000, 16384, 16385, 300000, 0, 7, 1U << 20});
+  CHECK(ranks.relay(1).connections() == connections);
+  CHECK(ranks.relay(0).connections() == 0);
+  CHECK(ranks.at(0).failovers() + ranks.at(1).failovers() == 0);
+}
+
+TEST_CASE("failover: cut at every byte, either way, nothing is lost and nothing comes twice") {
+  const bool reset = GENERATE(false, true);
+  const bool to_listener = GENERATE(false, true);
+  const uint32_t connections = reset ? GENERATE(1U, 2U) : 1U;
+  Setting setting{.connections_per_link = connections};
+  uint64_t bytes = 0;
+  {
+    const Ranks ranks(setting, uncut);
+    converse(ranks, kSmall);
+    bytes = to_listener ? ranks.relay(1).to_listener(0) : ranks.relay(1).to_dialler(0);
+  }
+  REQUIRE(bytes > 300);
+  for (uint64_t at = 0; at <= bytes; ++at) {
+    INFO("byte " << at << " of " << bytes << (to_listener ? " to the listener" : " to the dialler")
+                 << (reset ? ", reset" : ", closed"));
+    setting.believes_kernel = at % 2 == 0;
+    const Ranks ranks(setting, [&](size_t n) -> Relay::Cut {
+      if (n > 0) {
+        return {};
+      }
+      return to_listener ? Relay::Cut{.to_listener = at, .reset = reset}
+                         : Relay::Cut{.to_dialler = at, .reset = reset};
+    });
+    converse(ranks, kSmall);
+  }
+}
+
+TEST_CASE("failover: cuts in failovers, at random bytes of all sizes of messages, lose nothing") {
+  const auto connections = GENERATE(1U, 3U);
+  const bool believes = GENERATE(false, true);
+  const auto seed = GENERATE(range(0U, 20U));
+  std::mt19937 random(seed);  // NOLINT: the same run every time
+  Sizes sizes;
+  for (int i = 0; i < 40; ++i) {
+    sizes.push_back(random() % (size_t{1} << (random() % 19)));
+  }
+  const Setting setting{.connections_per_link = connections,
+                        .believes_kernel = believes,
+                        .copied_bytes = believes && seed % 2 == 0 ? 200'000U : 16U << 20};
+  constexpr size_t kCutConnections = 12;
+  const Ranks ranks(setting, [&](size_t n) -> Relay::Cut {
+    if (n >= kCutConnections * connections) {
+      return {};
+    }
+    // The first within what is sent in any case.
+    const uint64_t at = random() % (uint64_t{1} << (n == 0 ? 10 : 5 + random() % 16));
+    const bool reset = random() % 2 == 0;
+    return random() % 2 == 0 ? Relay::Cut{.to_listener = at, .reset = reset}
+                             : Relay::Cut{.to_dialler = at, .reset = reset};
+  });
+  INFO("seed " << seed << ", " << connections << " connections");
+  converse(ranks, sizes, 0, seed % 3 == 0 ? 100 : 1);
+  CHECK(ranks.relay(0).cuts() + ranks.relay(1).cuts() > 0);
+}
+
+TEST_CASE("failover: what lies unread in lost connections is received, in order and once") {
+  const auto connections = GENERATE(1U, 2U);
+  const Setting setting{.connections_per_link = connections};
+  const Ranks ranks(setting, uncut);
+  const Sizes sizes{8, 100000, 0, 300, 5000};
+  const Sizes all{8, 100000, 0, 300, 5000, 8, 100000, 0, 300, 5000, 7, 7};
+  converse(ranks, {1});
+  End one(ranks.link(1), 2000, {});
+  std::vector<End> zeros;
+  for (uint64_t round = 0; round < 3; ++round) {
+    const size_t first = round * sizes.size();
+    zeros.emplace_back(ranks.link(0), 1000 + first, round < 2 ? sizes : Sizes{7, 7}, first);
+    // All that was sent has arrived, as far as the kernels say, and nobody has read it.
+    ranks.drive_until([&] {
+      REQUIRE(zeros.back().send().ok());
+      return zeros.back().through() && ranks.at(0).failovers() == round &&
+             ranks.at(1).failovers() == round;
+    });
+    for (const uint32_t rank : {0U, 1U}) {
+      ranks.relay(rank).cut_all();
+    }
+  }
+  ranks.drive_until([&] {
+    REQUIRE(one.receive(1000, all).ok());
+    return one.received() == all.size();
+  });
+}
+
+TEST_CASE("failover: a link leaves a rail that is silent, and comes back when it answers again") {
+  Ranks ranks({}, uncut);
+  const Sizes sizes{8, 100000, 0, 5000};
+  converse(ranks, sizes);
+  CHECK(has(ranks.link(0).to_string(), "127.0.0.1 -> 127.0.0.1, connected"));
+  ranks.silence(kHosts[0]);
+  converse(ranks, sizes);
+  CHECK(has(ranks.link(0).to_string(), "127.0.0.2 -> 127.0.0.2, connected"));
+  CHECK(has(ranks.link(1).to_string(), "127.0.0.2 -> 127.0.0.2, connected"));
+  CHECK(ranks.at(0).failovers() == 1);
+  CHECK(ranks.at(1).failovers() == 1);
+  ranks.silence("");
+  ranks.drive_until([&] {
+    return has(ranks.link(0).to_string(), "127.0.0.1 -> 127.0.0.1, connected") &&
+           has(ranks.link(1).to_string(), "127.0.0.1 -> 127.0.0.1, connected");
+  });
+  converse(ranks, sizes);
+}
+
+TEST_CASE("failover: a link whose rail is dead from the beginning begins on another one") {
+  Ranks ranks({}, uncut);
+  ranks.silence(kHosts[1]);
+  converse(ranks, {8, 100000}, 1);
+  CHECK(has(ranks.link(1, 1).to_string(), kHosts[0] + ", connected"));
+}
+
+TEST_CASE("failover: without another rail a link waits for its own, and goes on when it is back") {
+  const Setting setting{.hosts = {kHosts[0]}};
+  bool cut = true;
+  Ranks ranks(setting, [&](size_t /*n*/) {
+    return cut ? Relay::Cut{.to_listener = 2000, .reset = true} : Relay::Cut{};
+  });
+  End zero(ranks.link(0), 1000, {20000});
+  End one(ranks.link(1), 2000, {});
+  ranks.drive_until([&] {
+    REQUIRE(zero.send().ok());
+    REQUIRE(one.receive(1000, {20000}).ok());
+    return ranks.relay(1).cuts() > 3;
+  });
+  CHECK(one.received() == 0);
+  cut = false;
+  ranks.drive_until([&] {
+    REQUIRE(zero.send().ok());
+    REQUIRE(one.receive(1000, {20000}).ok());
+    return one.received() == 1 && zero.through();
+  });
+}
+
+TEST_CASE("failover: a link that reaches its peer over no rail fails with the first cause") {
+  const Setting setting{.timeout = std::chrono::milliseconds(300)};
+  bool open = true;
+  Ranks ranks(setting, [&](size_t /*n*/) {
+    return open ? Relay::Cut{.to_listener = 5000} : Relay::Cut{.to_listener = 0};
+  });
+  converse(ranks, {8});
+  open = false;
+  Status failed;
+  const std::vector<std::byte> bytes = pattern(1, 50000);
+  const ConstBytes part(bytes);
+  bool sent = false;
+  ranks.drive_until([&] {
+    Link& link = ranks.link(0);
+    if (!sent) {
+      const auto accepted = link.try_send(frame_of(1, bytes.size()), std::span(&part, 1));
+      failed = accepted.status();
+      sent = accepted.ok() && *accepted;
+    } else {
+      failed = link.went_wrong();
+    }
+    return !failed.ok();
+  });
+  CHECK(failed.code() == StatusCode::kPeerLost);
+  CHECK(has(failed, "rank 1, rail 0, tcp 127.0.0.1 -> 127.0.0.1: the peer "));
+  CHECK(has(failed, "no rail has reached it for 300 ms"));
+}
+
+TEST_CASE("failover: what a rank sent before it ended is received, and then its end is told") {
+  const Sizes sizes{8, 70000, 16};
+  const Setting setting{.timeout = std::chrono::milliseconds(300)};
+  Ranks ranks(setting, uncut);
+  End zero(ranks.link(0), 1000, sizes);
+  ranks.drive_until([&] {
+    REQUIRE(zero.send().ok());
+    static_cast<void>(ranks.link(1).try_peek(true));
+    return zero.through();
+  });
+  for (int turns = 0; turns < 100; ++turns) {  // through the relay
+    ranks.turn();
+  }
+  ranks.end(0);
+  End one(ranks.link(1), 2000, {});
+  Status failed;
+  ranks.drive_until([&] {
+    REQUIRE(one.receive(1000, sizes).ok());
+    return one.received() == sizes.size();
+  });
+  ranks.drive_until([&] {
+    std::vector<std::byte> bytes(8);
+    const Bytes part(bytes);
+    failed = ranks.link(1).try_recv(frame_of(3, 8), std::span(&part, 1)).status();
+    return !failed.ok();
+  });
+  CHECK(failed.code() == StatusCode::kPeerLost);
+}
+
+TEST_CASE("failover: a rank that computes answers by its process' service, and its message comes") {
+  const Sizes sizes{8, 100000};
+  const Setting setting{.believes_kernel = false};
+  Ranks ranks(setting, uncut);
+  converse(ranks, {1});
+  for (const uint32_t rank : {0U, 1U}) {
+    ranks.relay(rank).block(kHosts[0]);
+  }
+  End one(ranks.link(1), 2000, sizes);
+  ranks.drive_until([&] {
+    REQUIRE(one.send().ok());
+    return one.through();
+  });
+  ranks.compute(1);
+  const LinkService::Member served(LinkService::of_process(), [&ranks] {
+    static_cast<void>(ranks.at(1).progress());
+    return ranks.at(1).service() == Transport::Service::kSoon;
+  });
+  for (const uint32_t rank : {0U, 1U}) {
+    ranks.relay(rank).cut_all();
+    ranks.relay(rank).block("");
+  }
+  End zero(ranks.link(0), 1000, {});
+  ranks.drive_until([&] {
+    REQUIRE(zero.receive(2000, sizes).ok());
+    return zero.received() == sizes.size();
+  });
+}
+
+}  // namespace ho::conformance

@@ -21,6 +21,9 @@ LinkService::Member::Member(std::shared_ptr<LinkService> service, Serve serve)
 }
 
 LinkService::Member::~Member() {
+  if (service_->process_ != ::getpid()) {
+    return;  // the lock may have been the thread's when this process was forked
+  }
   const std::scoped_lock lock(service_->mutex_);
   service_->members_.erase(position_);
 }

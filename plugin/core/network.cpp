@@ -13,6 +13,7 @@
 #include "core/builtin/builtin_net.hpp"
 #include "core/builtin/off_net.hpp"
 #include "core/forward/forward.hpp"
+#include "core/links/link_net.hpp"
 #ifdef HORING_HAVE_UCX
 #include "core/ucx/ucx_net.hpp"
 #endif
@@ -72,6 +73,11 @@ Result<std::unique_ptr<NetDriver>> builtin_driver(BuiltinConfig config) {
         "HORING_TRANSPORT=ucx: this build has no UCX; install libucx-dev and build again, "
         "or set HORING_TRANSPORT=tcp");
 #endif
+  }
+  HORING_ASSIGN(const FailoverOptions failover, FailoverOptions::from_environment());
+  if (failover.on) {
+    HORING_ASSIGN(std::unique_ptr<NetDriver> driver, LinkNet::create(std::move(config), failover));
+    return driver;
   }
   HORING_ASSIGN(std::unique_ptr<NetDriver> driver, BuiltinNet::create(std::move(config)));
   return driver;

@@ -25,7 +25,7 @@
 #include "exec/driver.hpp"
 #include "exec/engine_owner.hpp"
 #include "exec/failures.hpp"
-#include "exec/link_service.hpp"
+#include "transport/link_service.hpp"
 #include "exec/message_operations.hpp"
 #include "exec/operation.hpp"
 #include "exec/sleeper.hpp"

@@ -182,7 +182,7 @@ Result<std::shared_ptr<CommConnector>> BuiltinNet::begin_connect(
                   "the rank that listens at " + checked.to_string() + " moves data over " +
                       std::string(to_string(checked.carrier)) + ", this one over " +
                       std::string(to_string(config_.options.carrier)) +
-                      "; set the same HORING_TRANSPORT on all ranks");
+                      "; set the same HORING_TRANSPORT and HORING_FAILOVER on all ranks");
   }
   HORING_ASSIGN(std::unique_ptr<CommConnector> started,
                 CommConnector::start(device, checked, *config_.key, config_.options));
@@ -360,6 +360,10 @@ Status BuiltinNet::lost_peer(const Owner& self) const {
     }
   }
   return {};
+}
+
+const std::string& BuiltinNet::peer_of(void* comm) {
+  return static_cast<Comm*>(comm)->peer();
 }
 
 bool BuiltinNet::is_open(void* comm) const {

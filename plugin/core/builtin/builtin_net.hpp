@@ -78,16 +78,18 @@ class BuiltinNet : public NetDriver {
   // false: the peer has closed, or the connection is broken. Says nothing where no request is under
   // way. On the thread that calls the comm.
   [[nodiscard]] bool is_open(void* comm) const;
+  // Who is at the other end, for messages.
+  [[nodiscard]] static const std::string& peer_of(void* comm);
+  // Nothing: there is no such context or device.
+  [[nodiscard]] std::optional<BuiltinDevice> device_for(void* context,
+                                                        int32_t device,
+                                                        int32_t traffic_class);
 
  protected:
   explicit BuiltinNet(BuiltinConfig config);
 
  private:
   [[nodiscard]] bool has_device(int32_t device) const;
-  // Nothing: there is no such context or device.
-  [[nodiscard]] std::optional<BuiltinDevice> device_for(void* context,
-                                                        int32_t device,
-                                                        int32_t traffic_class);
   [[nodiscard]] Owner known_owner(const void* context) const;  // with the mutex held
   void* keep(std::unique_ptr<Comm> comm, const Owner& owner);
   [[nodiscard]] Result<std::shared_ptr<CommConnector>> begin_connect(

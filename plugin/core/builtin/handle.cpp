@@ -106,9 +106,8 @@ Result<Handle> decode_handle(std::span<const std::byte> bytes) {
     return bad("it is damaged or cut off");
   }
   const std::byte family = bytes[kFamilyAt];
-  const std::byte carrier = bytes[kCarrierAt];
-  const bool known_carrier = carrier == static_cast<std::byte>(Carrier::kTcp) ||
-                             carrier == static_cast<std::byte>(Carrier::kUcx);
+  const auto carrier = std::to_integer<uint8_t>(bytes[kCarrierAt]);
+  const bool known_carrier = carrier < kCarriers;
   const bool gaps = known_carrier && all_zero(bytes.subspan(kPortAt + 2, 6)) &&
                     all_zero(bytes.subspan(kAddressAt + 16, 4));
   if ((family != kFour && family != kSix) || !gaps) {

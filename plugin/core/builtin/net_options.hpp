@@ -13,9 +13,18 @@
 namespace ho::plugin {
 
 // What moves the data of a comm, once its connections have passed the handshake.
-enum class Carrier : uint8_t { kTcp = 0, kUcx = 1 };
+enum class Carrier : uint8_t { kTcp = 0, kUcx = 1, kLinks = 2 };
+inline constexpr uint8_t kCarriers = 3;
 [[nodiscard]] constexpr std::string_view to_string(Carrier carrier) {
-  return carrier == Carrier::kTcp ? "TCP" : "UCX";
+  switch (carrier) {
+    case Carrier::kTcp:
+      return "TCP";
+    case Carrier::kUcx:
+      return "UCX";
+    case Carrier::kLinks:
+      return "TCP with failover";
+  }
+  return "";
 }
 
 struct NetOptions {

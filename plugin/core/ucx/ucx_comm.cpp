@@ -53,14 +53,6 @@ Status UcxComm::lost(ucs_status_t status) const {
                       ho::ucx::call().status_string(status))};
 }
 
-void UcxComm::begin(UcxRequest& request, uint32_t count) {
-  request.comm = this;
-  request.state = UcxRequest::State::kActive;
-  request.count = count;
-  request.sizes = {};
-  ++active_;
-}
-
 Status UcxComm::check_peer() {
   if (connections_.peer->failure() != UCS_OK) {
     return lost(connections_.peer->failure());
@@ -92,59 +84,20 @@ void UcxComm::progress() {
   }
 }
 
-// Complete where all of its messages are.
-Status UcxComm::finish(UcxRequest& request) {
+void UcxComm::release(UcxRequest& request) {
   for (uint32_t i = 0; i < request.count; ++i) {
-    HORING_ASSIGN(const bool done, is_done(request, i));
-    if (!done) {
-      return {};
-    }
-  }
-  request.state = UcxRequest::State::kComplete;
-  --active_;
-  return {};
-}
-
-Reply UcxComm::test(UcxRequest& request, int32_t* done, int32_t* sizes) {
-  *done = 0;
-  progress();
-  if (request.state == UcxRequest::State::kActive) {
-    // What is complete is so although the comm has failed since.
-    if (const Status status = finish(request); !status.ok()) {
-      fail(status);
-    }
-  }
-  if (request.state == UcxRequest::State::kComplete) {
-    *done = 1;
-    for (uint32_t i = 0; i < request.count; ++i) {
-      request.messages.at(i).reset();
-    }
-    request.hand_over(sizes);
-  }
-  return *done == 0 && failed() ? failure() : Reply::kSuccess;
-}
-
-void UcxComm::fail(const Status& why) {
-  if (!failed()) {
-    failure_ = why.with_context(
-        fmt::format("device {} (UCX), peer {}", connections_.device, connections_.line.peer()));
-    if (active_ > 0) {
-      static_cast<void>(failure());
-    }
+    request.messages.at(i).reset();
   }
 }
 
-Reply UcxComm::failure() {
-  if (!std::exchange(logged_, true)) {
-    log_error("{}", failure_.message());
-  }
-  return reply_of(failure_.code());
+std::string UcxComm::described() const {
+  return fmt::format("device {} (UCX), peer {}", connections_.device, connections_.line.peer());
 }
 
 void UcxComm::close(std::chrono::milliseconds flush_limit) {
-  const bool mismatch = failed() && failure_.code() == StatusCode::kMismatch;
+  const bool mismatch = failure_code() == StatusCode::kMismatch;
   // A caller that leaves requests behind gives up.
-  const bool gives_up = active_ > 0 || (failed() && !mismatch);
+  const bool gives_up = active() > 0 || (failed() && !mismatch);
   connections_.peer->set_flush_limit(mismatch   ? kNoticeLimit
                                      : gives_up ? std::chrono::milliseconds(0)
                                                 : flush_limit);

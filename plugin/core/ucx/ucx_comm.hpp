@@ -19,8 +19,9 @@
 #include "core/builtin/posted_receives.hpp"
 #include "core/builtin/records.hpp"
 #include "core/builtin/recv_comm.hpp"
+#include "core/carried/carried_comm.hpp"
+#include "core/carried/side_connection.hpp"
 #include "core/driver/reply.hpp"
-#include "core/ucx/side_connection.hpp"
 #include "transport/ucx/worker.hpp"
 
 namespace ho::plugin {
@@ -45,13 +46,8 @@ inline constexpr uint64_t kCreditTag = 0;
 inline constexpr uint64_t kHandshakeTag = 1;
 [[nodiscard]] ucp_tag_t ucx_tag(uint32_t secret, uint64_t number);
 
-class UcxComm {
+class UcxComm : public CarriedComm<UcxComm, UcxRequest> {
  public:
-  UcxComm(const UcxComm&) = delete;
-  UcxComm& operator=(const UcxComm&) = delete;
-  virtual ~UcxComm() = default;
-
-  [[nodiscard]] Reply test(UcxRequest& request, int32_t* done, int32_t* sizes);
   // NetDriver's.
   [[nodiscard]] int progress_fd() const { return connections_.worker->event_fd(); }
   [[nodiscard]] bool has_pending() { return !failed() && !connections_.worker->arm(); }
@@ -62,14 +58,8 @@ class UcxComm {
 
   // What arrived besides requests.
   [[nodiscard]] virtual Status advance() = 0;
-  // How far a message of a request is. An error is the comm's.
-  [[nodiscard]] virtual Result<bool> is_done(UcxRequest& request, uint32_t message) = 0;
 
   void progress();
-  void begin(UcxRequest& request, uint32_t count);
-  void fail(const Status& why);
-  [[nodiscard]] bool failed() const { return !failure_.ok(); }
-  [[nodiscard]] Reply failure();
   [[nodiscard]] Status lost(ucs_status_t status) const;
   [[nodiscard]] const UcxConnections& connections() const { return connections_; }
   [[nodiscard]] ho::ucx::Request send(uint64_t number, std::span<const std::byte> data);
@@ -80,13 +70,12 @@ class UcxComm {
   void close(std::chrono::milliseconds flush_limit);
 
  private:
+  void progress_for_test() override { progress(); }
+  void release(UcxRequest& request) override;
+  [[nodiscard]] std::string described() const override;
   [[nodiscard]] Status check_peer();
-  [[nodiscard]] Status finish(UcxRequest& request);
 
   UcxConnections connections_;
-  Status failure_;
-  bool logged_ = false;
-  uint32_t active_ = 0;
   int64_t next_check_ns_ = 0;
   int64_t peer_left_ns_ = 0;  // 0: it is there
 };

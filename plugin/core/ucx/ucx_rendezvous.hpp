@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "core/ucx/side_connection.hpp"
+#include "core/carried/side_connection.hpp"
 #include "core/ucx/ucx_comm.hpp"
 #include "core/ucx/ucx_handshake.hpp"
 #include "transport/ucx/worker.hpp"

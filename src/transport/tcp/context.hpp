@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "transport/tcp/pacer.hpp"
@@ -23,5 +24,15 @@ struct Context {
   ReplayBudget replay{};
   uint64_t failovers = 0;
 };
+
+// "rank 3" or peer_name, and "rank 3, rail 0" or peer_name.
+[[nodiscard]] inline std::string peer_text(const Context& context, GlobalRank peer) {
+  const std::string& name = context.options.peer_name;
+  return name.empty() ? "rank " + std::to_string(peer.value()) : name;
+}
+[[nodiscard]] inline std::string link_text(const Context& context, const LinkKey& key) {
+  const bool named = !context.options.peer_name.empty();
+  return peer_text(context, key.peer) + (named ? "" : ", rail " + std::to_string(key.rail.value()));
+}
 
 }  // namespace ho::tcp

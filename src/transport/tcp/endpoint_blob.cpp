@@ -26,19 +26,23 @@ std::vector<std::byte> encode(const TcpEndpoint& endpoint) {
   return writer.take();
 }
 
-Result<TcpEndpoint> parse_endpoint(std::span<const std::byte> blob, size_t rail_count) {
+Result<TcpEndpoint> parse_endpoint(std::span<const std::byte> blob,
+                                   size_t least_rails,
+                                   size_t most_rails) {
   ByteReader reader(blob);
   TcpEndpoint endpoint;
   endpoint.port = reader.number<uint16_t>("the port");
-  while (reader.left() != 0 && endpoint.rail_addresses.size() <= rail_count) {
+  while (reader.left() != 0 && endpoint.rail_addresses.size() <= most_rails) {
     endpoint.rail_addresses.emplace_back(as_text(reader.blob(kLongestAddress, 1, "an address")));
   }
   if (!reader.ok()) {
     return malformed(reader.fault());
   }
-  if (endpoint.rail_addresses.size() != rail_count) {
-    return malformed("has " + std::to_string(endpoint.rail_addresses.size()) + " rails where " +
-                     std::to_string(rail_count) + " were agreed on");
+  const size_t rails = endpoint.rail_addresses.size();
+  if (rails < least_rails || rails > most_rails) {
+    return malformed("has " + std::to_string(rails) + " rails where " +
+                     (least_rails == most_rails ? "" : std::to_string(least_rails) + " to ") +
+                     std::to_string(most_rails) + " were agreed on");
   }
   return endpoint;
 }

@@ -11,8 +11,9 @@
 namespace ho {
 
 [[nodiscard]] std::vector<std::byte> encode(const TcpEndpoint& endpoint);
-// Refuses another number of rails than this rank has, over-long addresses and trailing bytes.
+// Refuses fewer or more rails than that, over-long addresses and trailing bytes.
 [[nodiscard]] Result<TcpEndpoint> parse_endpoint(std::span<const std::byte> blob,
-                                                 size_t rail_count);
+                                                 size_t least_rails,
+                                                 size_t most_rails);
 
 }  // namespace ho

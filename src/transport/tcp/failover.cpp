@@ -37,9 +37,7 @@ Failover::Failover(Context& context, const LinkKey& key, bool& event)
       key_(key),
       event_(event),
       opens_(opens(context.options.self, key.peer, key.channel)),
-      paths_(paths_from(key.rail,
-                        context.options.rails.size(),
-                        context.peers.at(key.peer.at()).rail_addresses.size())),
+      home_{key.rail, key.rail},
       unopened_(context, key, event),
       epochs_(opens_),
       replay_(context.replay) {}
@@ -52,6 +50,12 @@ LinkConnections& Failover::connections() {
 
 const LinkConnections& Failover::connections() const {
   return sources_.empty() ? unopened_ : *sources_.back().connections;
+}
+
+std::vector<Path> Failover::paths() const {
+  return paths_from(key_.rail,
+                    context_.options.rails.size(),
+                    context_.peers.at(key_.peer.at()).rail_addresses.size());
 }
 
 bool Failover::flows() const {
@@ -95,8 +99,9 @@ void Failover::lose(const Status& cause) {
   const int64_t now = now_ns();
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
-  const auto at = std::ranges::find(paths_, connections().way().path);
-  next_path_ = (static_cast<size_t>(at - paths_.begin()) + 1) % paths_.size();
+  const std::vector<Path> all = paths();
+  const auto at = std::ranges::find(all, connections().way().path);
+  next_path_ = (static_cast<size_t>(at - all.begin()) + 1) % all.size();
   log_debug("link lost its connections: {}", cause_.message());
   event_ = true;
   wake_at(dial_at_ns_);
@@ -116,7 +121,8 @@ void Failover::note_event(const Status& cause) {
 }
 
 bool Failover::can_arrive(const LinkClaim& claim) const {
-  if (ended_ || !epochs_.newer(claim.epoch)) {
+  const size_t peer_rails = context_.peers.at(key_.peer.at()).rail_addresses.size();
+  if (ended_ || !epochs_.newer(claim.epoch) || claim.from_rail.at() >= peer_rails) {
     return false;
   }
   if (arriving_ == nullptr || claim.epoch > arriving_->way().epoch) {
@@ -190,7 +196,7 @@ Status Failover::dial(bool wanted) {
       wake_at(dial_at_ns_);
       return {};
     }
-    begin_attempt(paths_[next_path_]);
+    begin_attempt(paths().at(next_path_));
   }
   return go_on_dialling(now);
 }
@@ -231,7 +237,7 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
     probe_at_ns_ = now + probe_pause_ns_;
     return;
   }
-  next_path_ = (next_path_ + 1) % paths_.size();
+  next_path_ = (next_path_ + 1) % paths().size();
   dial_at_ns_ = next_path_ == 0 ? now + kRoundPauseNs : now;
 }
 
@@ -344,7 +350,7 @@ Status Failover::send_again() {
 void Failover::note_resumed() {
   const int64_t now = now_ns();
   const auto& path = connections().way().path;
-  const bool home = path == paths_.front();
+  const bool home = path == home_;
   // A rail that comes and goes is taken back ever later.
   const bool again = resumed_at_ns_ != 0 && now - resumed_at_ns_ < kLongestProbeNs;
   probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
@@ -360,10 +366,8 @@ void Failover::note_resumed() {
   // One line for both ends: from the one that has dialled.
   log_at(connections().way().dials ? LogLevel::kWarn : LogLevel::kInfo,
          "{}; went on over {}{} after {} ms, with {} messages sent again",
-         cause_.ok()
-             ? fmt::format(
-                   "rank {}, rail {}: left {}", key_.peer.value(), key_.rail.value(), lost_path_)
-             : cause_.message(),
+         cause_.ok() ? fmt::format("{}: left {}", link_text(context_, key_), lost_path_)
+                     : cause_.message(),
          connections().path(),
          home ? ", the link's own rail," : "",
          (now - lost_at_ns_) / kMs,
@@ -440,9 +444,9 @@ void Failover::tick(bool awaited) {
       lose(alive);
     }
   }
-  const bool elsewhere = connections().way().path != paths_.front();
+  const bool elsewhere = connections().way().path != home_;
   if (flows() && elsewhere && opens_ && attempt_ == nullptr && now_ns() >= probe_at_ns_) {
-    begin_attempt(paths_.front());
+    begin_attempt(home_);
     wake_at(now_ns());
   }
 }

@@ -94,6 +94,8 @@ class Failover {
     bool drained = false;
   };
 
+  // All there are, in the order of trying.
+  [[nodiscard]] std::vector<Path> paths() const;
   void lose(const Status& cause);
   void note_event(const Status& cause);
   void adopt(std::unique_ptr<LinkConnections> connections);
@@ -116,7 +118,7 @@ class Failover {
   const LinkKey key_;
   bool& event_;
   const bool opens_;
-  const std::vector<Path> paths_;
+  const Path home_;  // the link's own rail at both ends
   LinkConnections unopened_;
   std::deque<Source> sources_;
   std::unique_ptr<LinkConnections> attempt_;   // by this end

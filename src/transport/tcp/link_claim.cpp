@@ -87,7 +87,7 @@ Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
     return refuse("this port serves communicator " + std::to_string(options.communicator) +
                   ", not " + std::to_string(claim.communicator));
   }
-  const RailIndex highest = std::max({claim.rail, claim.from_rail, claim.to_rail});
+  const RailIndex highest = std::max(claim.rail, claim.to_rail);
   if (highest.at() >= options.rails.size()) {
     return refuse(self + " has " + std::to_string(options.rails.size()) + " rails, so none with " +
                   "index " + std::to_string(highest.value()));

@@ -48,8 +48,7 @@ LinkClaim LinkConnections::claim_of(size_t connection) const {
 Status LinkConnections::start_dialling() {
   const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
   Connector::Options options;
-  options.name =
-      "rank " + std::to_string(key_.peer.value()) + ", rail " + std::to_string(key_.rail.value());
+  options.name = link_text(context_, key_);
   options.from = rail();
   HORING_ASSIGN(options.to, address_on(options.from, peer_address(), peer.port));
   options.purpose = kHandshakePurpose;
@@ -78,7 +77,7 @@ Status LinkConnections::cannot_connect(const Status& why) const {
   // Both ranks proved one key when the job began.
   if (why.code() == StatusCode::kUnauthenticated &&
       context_.options.key->allows_address(host).ok()) {
-    return why.with_context("rank " + std::to_string(key_.peer.value()) +
+    return why.with_context(peer_text(context_, key_.peer) +
                             " is probably gone (see its output), and its port is another job's or "
                             "program's now");
   }
@@ -94,7 +93,7 @@ Status LinkConnections::cannot_connect(const Status& why) const {
           std::to_string(way_.reach_within.count()) + " ms: " + why.message() + "; " +
           (!ours.empty()
                ? ours
-               : "check that rank " + std::to_string(key_.peer.value()) +
+               : "check that " + peer_text(context_, key_.peer) +
                      " is running, that both ends of rail " + std::to_string(key_.rail.value()) +
                      " are up and in one network, and that no firewall drops its port")};
 }
@@ -280,9 +279,9 @@ std::string LinkConnections::path() const {
 std::string LinkConnections::to_string() const {
   switch (state_) {
     case State::kOpening:
-      return path() + (way_.dials ? ", connecting"
-                                  : ", waiting for rank " + std::to_string(key_.peer.value()) +
-                                        " to connect");
+      return path() + (way_.dials
+                           ? ", connecting"
+                           : ", waiting for " + peer_text(context_, key_.peer) + " to connect");
     case State::kOpen:
       return path() + ", connected";
     case State::kClosed:
@@ -318,8 +317,7 @@ std::string LinkConnections::trouble() const {
 }
 
 Status LinkConnections::with_path(const Status& cause) const {
-  return cause.with_context("rank " + std::to_string(key_.peer.value()) + ", rail " +
-                            std::to_string(key_.rail.value()) + ", " + path());
+  return cause.with_context(link_text(context_, key_) + ", " + path());
 }
 
 }  // namespace ho::tcp

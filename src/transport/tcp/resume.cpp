@@ -37,8 +37,8 @@ void Resume::wrote(size_t bytes) {
 
 Result<Resume::Then> Resume::on_frame(const Frame& frame) {
   if (frame.sequence != epoch_) {
-    return against_rules("of epoch " + std::to_string(frame.sequence) + " on connections of epoch " +
-                     std::to_string(epoch_));
+    return against_rules("of epoch " + std::to_string(frame.sequence) +
+                         " on connections of epoch " + std::to_string(epoch_));
   }
   if (frame.payload_bytes != 0) {
     return against_rules("it has a payload");

@@ -135,7 +135,7 @@ Connection* TcpLink::receiving_connection() {
 
 // Nothing more comes, and all that was here has been received.
 Status TcpLink::fail_ended() {
-  return send_error_.ok() ? Status() : fail(send_error_);
+  return send_error_.ok() ? Status() : fail_with_path(send_error_);
 }
 
 Status TcpLink::fail_receiving(const Status& cause) {
@@ -203,6 +203,7 @@ Result<std::optional<Frame>> TcpLink::try_peek(bool awaited) {
   if (found.ok()) {
     return found;
   }
+  HORING_TRY(error_);  // it was the link's
   HORING_TRY(fail_receiving(found.status()));
   return std::optional<Frame>();
 }
@@ -478,8 +479,12 @@ Status TcpLink::fail_sending(const Status& cause) {
 }
 
 Status TcpLink::fail(const Status& cause) {
+  return fail_with_path(connections().with_path(cause));
+}
+
+Status TcpLink::fail_with_path(const Status& cause) {
   if (error_.ok()) {
-    error_ = connections().with_path(cause);
+    error_ = cause;
     log_debug("link failed: {}", error_.message());
     idle_close_.on_failure();
     // Ranks that disagree are both alive: the peer shall hear what differs, over the control plane,

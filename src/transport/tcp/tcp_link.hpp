@@ -108,6 +108,8 @@ class TcpLink final : public Link {
 
   void close();
   Status fail(const Status& cause);
+  // The cause names the path.
+  Status fail_with_path(const Status& cause);
   [[nodiscard]] Status fail_sending(const Status& cause);
   // Reading failed. ok: other connections will take over.
   [[nodiscard]] Status fail_receiving(const Status& cause);

@@ -14,7 +14,8 @@ Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup, const TcpOpti
   HORING_ASSIGN(const auto blobs, setup.exchange("endpoints", encode(tcp->endpoint())));
   std::vector<TcpEndpoint> peers;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
-    Result<TcpEndpoint> peer = parse_endpoint(blobs[rank], options.rails.size());
+    Result<TcpEndpoint> peer =
+        parse_endpoint(blobs[rank], options.rails.size(), options.rails.size());
     if (!peer.ok()) {
       return peer.status().with_context("endpoint of rank " + std::to_string(rank));
     }
@@ -24,7 +25,9 @@ Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup, const TcpOpti
   return std::unique_ptr<Transport>(std::move(tcp));
 }
 
-Result<FailoverOptions> failover_options() {
+}  // namespace
+
+Result<FailoverOptions> FailoverOptions::from_environment() {
   FailoverOptions options;
   HORING_ASSIGN(options.on, env::flag(env::kFailover));
   HORING_ASSIGN(const uint64_t silence_ms, env::number(env::kFailoverDetectMs));
@@ -35,12 +38,10 @@ Result<FailoverOptions> failover_options() {
   return options;
 }
 
-}  // namespace
-
 Result<MakeNetwork> tcp_network() {
   HORING_ASSIGN(const uint64_t connections_per_link, env::number(env::kTcpStreams));
   HORING_ASSIGN(const uint64_t connections, env::number(env::kTcpMaxConnections));
-  HORING_ASSIGN(const FailoverOptions failover, failover_options());
+  HORING_ASSIGN(const FailoverOptions failover, FailoverOptions::from_environment());
   return MakeNetwork([connections_per_link, connections, failover](const NetworkSetup& setup) {
     TcpOptions options{setup};
     options.rails = setup.rails;

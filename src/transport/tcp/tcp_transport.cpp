@@ -94,6 +94,7 @@ class SocketTransport final : public TcpTransport {
   [[nodiscard]] const TcpEndpoint& endpoint() const override { return endpoint_; }
   void set_peers(std::vector<TcpEndpoint> peers) override { context_.peers = std::move(peers); }
   [[nodiscard]] uint32_t open_connections() const override { return context_.open_connections; }
+  void wake() override { context_.poller->wake_at(now_ns()); }
   [[nodiscard]] uint64_t failovers() const override { return context_.failovers; }
 
   [[nodiscard]] Result<Link*> link(const LinkKey& key) override {
@@ -246,8 +247,10 @@ class SocketTransport final : public TcpTransport {
 
   [[nodiscard]] Acceptor::Options acceptor_options() {
     Acceptor::Options options;
-    options.name = "rank " + std::to_string(context_.options.self.value()) + ", tcp port " +
-                   std::to_string(endpoint_.port);
+    const TcpOptions& own = context_.options;
+    options.name = (own.peer_name.empty() ? "rank " + std::to_string(own.self.value())
+                                          : "for " + own.peer_name) +
+                   ", tcp port " + std::to_string(endpoint_.port);
     options.purpose = kHandshakePurpose;
     options.key = context_.options.key;
     options.handshake_time = context_.options.connect_timeout;

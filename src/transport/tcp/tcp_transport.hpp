@@ -20,9 +20,12 @@ namespace ho {
 // A link that loses its connections opens others, over whichever rails there are, and sends again
 // what has not arrived (docs/design/adr/0044-failover-in-the-link.md). All ranks or none.
 struct FailoverOptions {
+  // HORING_FAILOVER and what begins so.
+  [[nodiscard]] static Result<FailoverOptions> from_environment();
+
   bool on = false;
   std::chrono::milliseconds silence{1000};     // unanswered for longer: the connection is lost
-  std::chrono::milliseconds timeout{30000};   // for a way that comes back, where there is no other
+  std::chrono::milliseconds timeout{30000};    // for a way that comes back, where there is no other
   uint64_t copied_bytes = uint64_t{16} << 20;  // of what has not arrived, at most
 };
 
@@ -32,6 +35,8 @@ struct TcpOptions : NetworkMember {
   uint32_t max_connections = 256;
   std::chrono::milliseconds connect_timeout{60000};
   FailoverOptions failover{};
+  // What messages call the only peer, where ranks mean nothing: "peer 10.1.0.2:4000".
+  std::string peer_name = {};
   // Tests have a kernel of their own.
   tcp::LookAtConnection look = tcp::look_at_connection;
   tcp::CountUnacknowledged count_unacknowledged = tcp::count_unacknowledged;
@@ -48,9 +53,12 @@ class TcpTransport : public Transport {
   // Opens the listening port. Peers are unknown yet.
   [[nodiscard]] static Result<std::unique_ptr<TcpTransport>> listen(const TcpOptions& options);
   [[nodiscard]] virtual const TcpEndpoint& endpoint() const = 0;
-  // By global rank; once, before the first link().
+  // By global rank, before the first link(). With failover also later, where no more was known than
+  // how the peer reaches this rank.
   virtual void set_peers(std::vector<TcpEndpoint> peers) = 0;
   [[nodiscard]] virtual uint32_t open_connections() const = 0;
+  // wait_fd() becomes readable.
+  virtual void wake() = 0;
   // How often links have gone on over other connections.
   [[nodiscard]] virtual uint64_t failovers() const = 0;
 };

@@ -42,6 +42,9 @@ inline std::unique_ptr<NetDriver> make_builtin(const BuiltinCase& options) {
   return made.ok() ? std::unique_ptr<NetDriver>(*std::move(made)) : nullptr;
 }
 
+// The network that the program with a test is about.
+std::unique_ptr<NetDriver> make_under_test(const BuiltinCase& options);
+
 inline NetUnderTest builtin_under_test(const BuiltinCase& options) {
   NetUnderTest under_test;
   under_test.make = [options] { return make_builtin(options); };

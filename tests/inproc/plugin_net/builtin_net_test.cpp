@@ -22,6 +22,11 @@
 #include "scoped_variable.hpp"
 
 namespace ho::plugin::conformance {
+
+std::unique_ptr<NetDriver> make_under_test(const BuiltinCase& options) {
+  return make_builtin(options);
+}
+
 namespace {
 
 TEST_CASE("the builtin network passes the suite over one connection") {

@@ -7,7 +7,7 @@
 
 #include "catch.hpp"
 #include "conformance.hpp"
-#include "exec/link_service.hpp"
+#include "transport/link_service.hpp"
 #include "has.hpp"
 #include "relay.hpp"
 #include "tcp_ranks.hpp"

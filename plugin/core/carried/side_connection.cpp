@@ -1,4 +1,4 @@
-#include "core/ucx/side_connection.hpp"
+#include "core/carried/side_connection.hpp"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-// What the builtin network knows of peers on connections that nobody uses: who has closed, and who
+// What a network knows of peers on connections that nobody uses: who has closed, and who
 // has broken off.
 #include <array>
 #include <set>
@@ -62,8 +62,8 @@ BuiltinCase with_connections(uint32_t connections) {
   return options;
 }
 
-TEST_CASE("builtin net: a peer that closes is not lost") {
-  const auto net = make_builtin(with_connections(GENERATE(1U, 3U)));
+TEST_CASE("a network: a peer that closes is not lost") {
+  const auto net = make_under_test(with_connections(GENERATE(1U, 3U)));
   const NetDriver::Owner other = net->owner_of(open_context(*net, 7));
   Pair pair(*net);
   pair.opening.comm_id = 7;
@@ -89,8 +89,8 @@ TEST_CASE("builtin net: a peer that closes is not lost") {
   CHECK(stays_well(*net, other));
 }
 
-TEST_CASE("builtin net: a peer that breaks off is lost, for its own communicator") {
-  const auto net = make_builtin(with_connections(GENERATE(1U, 3U)));
+TEST_CASE("a network: a peer that breaks off is lost, for its own communicator") {
+  const auto net = make_under_test(with_connections(GENERATE(1U, 3U)));
   const NetDriver::Owner other = net->owner_of(open_context(*net, 7));
   const NetDriver::Owner stranger = net->owner_of(open_context(*net, 8));
   const NetDriver::Owner nameless = net->owner_of(open_context(*net, 0));
@@ -134,9 +134,9 @@ void break_off(Pair& pair) {
 }
 
 // Malloc gives a later context the address of one that was closed.
-TEST_CASE("builtin net: a context is never taken for an earlier one") {
+TEST_CASE("a network: a context is never taken for an earlier one") {
   constexpr size_t kContexts = 100;
-  const auto net = make_builtin({});
+  const auto net = make_under_test({});
   std::set<uint64_t> seen{net->owner_of(nullptr).context};
   for (size_t i = 0; i < kContexts; ++i) {
     void* const context = open_context(*net, 7);
@@ -147,8 +147,8 @@ TEST_CASE("builtin net: a context is never taken for an earlier one") {
   CHECK(seen.size() == kContexts + 1);
 }
 
-TEST_CASE("builtin net: connections are known by their context, also when it has been closed") {
-  const auto net = make_builtin({});
+TEST_CASE("a network: connections are known by their context, also when it has been closed") {
+  const auto net = make_under_test({});
   Pair pair(*net);
   pair.opening.comm_id = 7;
   REQUIRE(pair.connect().message() == "");

@@ -1,5 +1,5 @@
-// The authenticated TCP connection on which the two ends of a comm over UCX found each other: a
-// comm of the builtin network, closed with its owner.
+// The authenticated TCP connection on which the two ends of a comm over another carrier found each
+// other: a comm of the builtin network, closed with its owner.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ class SideConnection {
   enum class Side : uint8_t { kSends, kReceives };
 
   SideConnection() = default;
-  SideConnection(BuiltinNet& net, void* comm, Side side) : net_(&net), comm_(comm), side_(side) {}
+  SideConnection(BuiltinNet& net, void* comm, Side side)
+      : net_(&net), comm_(comm), side_(side), peer_(BuiltinNet::peer_of(comm)) {}
   SideConnection(SideConnection&& other) noexcept { *this = std::move(other); }
   SideConnection& operator=(SideConnection&& other) noexcept;
   SideConnection(const SideConnection&) = delete;

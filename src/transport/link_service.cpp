@@ -1,4 +1,4 @@
-#include "exec/link_service.hpp"
+#include "transport/link_service.hpp"
 
 #include <unistd.h>
 

@@ -11,6 +11,7 @@
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
 #include "core/forward/forward.hpp"
+#include "core/links/link_net.hpp"
 #ifdef HORING_HAVE_UCX
 #include "core/ucx/ucx_net.hpp"
 #endif
@@ -431,42 +432,54 @@ TEST_CASE("calls of all kinds are right over a network that must be polled") {
   }
 }
 
-#ifdef HORING_HAVE_UCX
-RailJobOptions ucx_members(uint32_t count) {
+// The builtin network with that carrier.
+template <typename Net, typename... Settings>
+RailJobOptions carried_members(uint32_t count, const Settings&... settings) {
   RailJobOptions options = members(count);
-  options.make_driver = []() -> std::unique_ptr<NetDriver> {
+  options.make_driver = [settings...]() -> std::unique_ptr<NetDriver> {
     BuiltinConfig config;
     config.devices = {make_device("lo", "a host", "127.0.0.1", "")};
     config.key = JobKey::none(false);
-    auto made = UcxNet::create(std::move(config));
+    auto made = Net::create(std::move(config), settings...);
     expect(made.ok(), made.status().message());
     return *std::move(made);
   };
   return options;
 }
 
+void require_calls_of_all_kinds(const RailJobOptions& options) {
+  require_rail(options, [](Member& member) {
+    for (int round = 0; round < 4; ++round) {
+      reduce_all(member, 100 + static_cast<uint64_t>(round) * 37, 100, round % 2 == 0);
+      gather_all(member, 3000, 900, 16);
+      scatter_all(member, 800, 300, 64);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    reduce_all(member, 20011, 10, true);
+  });
+}
+
+TEST_CASE("a thread that can only wait for links that fail over sleeps") {
+  require_sleep(carried_members<LinkNet>(3, FailoverOptions()));
+}
+
+TEST_CASE("calls of all kinds are right over links that fail over") {
+  require_calls_of_all_kinds(carried_members<LinkNet>(GENERATE(2U, 3U), FailoverOptions()));
+}
+
+#ifdef HORING_HAVE_UCX
 TEST_CASE("a thread that can only wait for UCX sleeps") {
-  require_sleep(ucx_members(3));
+  require_sleep(carried_members<UcxNet>(3));
 }
 
 TEST_CASE("calls of all kinds are right over UCX") {
-  for (const uint32_t count : {2U, 3U}) {
-    require_rail(ucx_members(count), [](Member& member) {
-      for (int round = 0; round < 4; ++round) {
-        reduce_all(member, 100 + static_cast<uint64_t>(round) * 37, 100, round % 2 == 0);
-        gather_all(member, 3000, 900, 16);
-        scatter_all(member, 800, 300, 64);
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      }
-      reduce_all(member, 20011, 10, true);
-    });
-  }
+  require_calls_of_all_kinds(carried_members<UcxNet>(GENERATE(2U, 3U)));
 }
 
 TEST_CASE("members over TCP and over UCX refuse at once, and say which is which") {
   RailJobOptions options = members(3);
   std::atomic<int> made{0};
-  options.make_driver = [&made, ucx = ucx_members(3).make_driver] {
+  options.make_driver = [&made, ucx = carried_members<UcxNet>(3).make_driver] {
     return made++ == 0 ? ucx() : conformance::make_builtin({});
   };
   const auto errors = run_rail(options, [](Member& member) {
@@ -482,7 +495,7 @@ TEST_CASE("members over TCP and over UCX refuse at once, and say which is which"
 }
 
 TEST_CASE("when one member goes, calls over UCX end in an error") {
-  require_errors_when_one_goes(ucx_members(3));
+  require_errors_when_one_goes(carried_members<UcxNet>(3));
 }
 #endif
 

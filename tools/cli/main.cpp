@@ -20,7 +20,7 @@ constexpr std::array kCommands{
     Subcommand{"node-exec", node_exec_command, "inside a cluster: run a program on one node"},
     Subcommand{"cluster-link",
                cluster_link_command,
-               "inside a cluster: take a link down or up, or change its rate"},
+               "inside a cluster: take a link down or up, let nothing pass, or change its rate"},
     Subcommand{
         "topo", topo_command, "what this host has, and which network interfaces can be rails"},
     Subcommand{"plan", plan_command, "print and verify the steps of an algorithm"},

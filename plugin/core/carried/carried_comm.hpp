@@ -48,7 +48,7 @@ class CarriedComm {
   // What the carrier keeps for a request that is over.
   virtual void release(Request& /*request*/) {}
   // "device eth0 (UCX), peer node7 eth0 (pid 12)", for messages.
-  [[nodiscard]] virtual std::string described() const = 0;
+  [[nodiscard]] virtual std::string origin_text() const = 0;
   virtual void on_failure() {}
 
   void begin(Request& request, uint32_t count) {
@@ -62,7 +62,7 @@ class CarriedComm {
     if (failed()) {
       return;
     }
-    failure_ = why.with_context(described());
+    failure_ = why.with_context(origin_text());
     on_failure();
     if (active_ > 0) {
       static_cast<void>(failure());

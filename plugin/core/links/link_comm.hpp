@@ -106,7 +106,7 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   };
 
   void progress_for_test() override;
-  [[nodiscard]] std::string described() const override { return "device " + connection_.device; }
+  [[nodiscard]] std::string origin_text() const override { return "device " + connection_.device; }
   void on_failure() override;
   // LinkService's; true: again soon.
   [[nodiscard]] bool serve();

@@ -90,7 +90,7 @@ void UcxComm::release(UcxRequest& request) {
   }
 }
 
-std::string UcxComm::described() const {
+std::string UcxComm::origin_text() const {
   return fmt::format("device {} (UCX), peer {}", connections_.device, connections_.line.peer());
 }
 

@@ -72,7 +72,7 @@ class UcxComm : public CarriedComm<UcxComm, UcxRequest> {
  private:
   void progress_for_test() override { progress(); }
   void release(UcxRequest& request) override;
-  [[nodiscard]] std::string described() const override;
+  [[nodiscard]] std::string origin_text() const override;
   [[nodiscard]] Status check_peer();
 
   UcxConnections connections_;

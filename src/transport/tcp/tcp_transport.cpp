@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "connect/acceptor.hpp"
 #include "os/clock.hpp"
+#include "os/interface_events.hpp"
 #include "os/socket.hpp"
 #include "transport/tcp/context.hpp"
 #include "transport/tcp/link_claim.hpp"
@@ -88,7 +89,7 @@ class SocketTransport final : public TcpTransport {
     }
     next_tick_ns_ = now_ns() + tick_ns();
     context_.replay.most_bytes = context_.options.failover.copied_bytes;
-    return {};
+    return context_.options.failover.on ? watch_interfaces() : Status();
   }
 
   [[nodiscard]] const TcpEndpoint& endpoint() const override { return endpoint_; }
@@ -130,6 +131,10 @@ class SocketTransport final : public TcpTransport {
     ++context_.turn;
     HORING_TRY(context_.poller->poll().status());
     const int64_t now = now_ns();
+    if (interfaces_ != nullptr && std::exchange(interfaces_->readable, false) &&
+        drain_interface_events(interfaces_->fd.get())) {
+      next_tick_ns_ = now;
+    }
     if (!acceptor_->idle()) {
       acceptor_->step(now);
       HORING_TRY(acceptor_->stuck(now));
@@ -215,6 +220,17 @@ class SocketTransport final : public TcpTransport {
     LinkClaim claim;
     std::unique_ptr<Socket> socket;
   };
+
+  // Where the kernel says nothing of them they are asked at each tick all the same.
+  [[nodiscard]] Status watch_interfaces() {
+    Fd events = open_interface_events();
+    if (!events.valid()) {
+      log_debug("no events of interfaces here; they are looked at now and then");
+      return {};
+    }
+    interfaces_ = std::make_unique<Socket>(std::move(events));
+    return context_.poller->add(*interfaces_);
+  }
 
   [[nodiscard]] int64_t tick_ns() const {
     const FailoverOptions& failover = context_.options.failover;
@@ -351,6 +367,7 @@ class SocketTransport final : public TcpTransport {
   std::vector<std::unique_ptr<TcpLink>> order_;
   std::map<LinkKey, TcpLink*> links_;
   std::map<std::pair<LinkKey, uint8_t>, Parked> parked_;
+  std::unique_ptr<Socket> interfaces_;  // null: nobody says when one changes
   int64_t next_tick_ns_ = 0;
 };
 

@@ -27,14 +27,14 @@ namespace {
 
 TEST_CASE("the network with failover passes the suite") {
   BuiltinCase options;
-  SECTION("as it comes") {}
+  SECTION("with settings as they come") {}
   SECTION("with a job key") {
     options.secret = "a secret of this test's own";
   }
   SECTION("with several connections") {
     options.connections = 3;
   }
-  SECTION("at a pace") {
+  SECTION("with a pace for what is sent") {
     options.pace_mbit = 400;
   }
   NetUnderTest under_test;
@@ -81,10 +81,10 @@ void cut_connections() {
   }
 }
 
-// A stream of messages from one end of a pair to the other, both driven by this thread.
-class Stream {
+// Messages from one end of a pair to the other, both driven by this thread.
+class Flow {
  public:
-  Stream(Pair& pair, uint64_t seed) : pair_(pair), random_(seed) {}
+  Flow(Pair& pair, uint64_t seed) : pair_(pair), random_(seed) {}
 
   // Begins what can be begun, up to `count` messages in all, and ends what has ended.
   [[nodiscard]] Status step(size_t count) {
@@ -191,10 +191,10 @@ uint64_t failovers_of(const Pair& pair) {
 }
 
 // Until both ends have all of them.
-void run_stream(Stream& stream, size_t count) {
+void run_flow(Flow& flow, size_t count) {
   const Deadline limit = deadline_after(std::chrono::seconds(60));
-  while (stream.received() < count || stream.sent() < count) {
-    REQUIRE(stream.step(count).message() == "");
+  while (flow.received() < count || flow.sent() < count) {
+    REQUIRE(flow.step(count).message() == "");
     REQUIRE_FALSE(passed(limit));
   }
 }
@@ -205,19 +205,19 @@ TEST_CASE("failover net: what is cut again and again arrives once, in order, wit
   pair.takes_both = true;
   REQUIRE(pair.connect().message() == "");
   std::mt19937_64 random(GENERATE(1U, 2U, 3U));
-  Stream stream(pair, 1);
+  Flow flow(pair, 1);
   constexpr size_t kCuts = 6;
   const Deadline limit = deadline_after(std::chrono::seconds(120));
   size_t wanted = 0;
   for (size_t cut = 0; cut < kCuts; ++cut) {
     wanted += 1 + random() % 12;
     for (uint64_t steps = random() % 200; steps > 0; --steps) {
-      REQUIRE(stream.step(wanted).message() == "");
+      REQUIRE(flow.step(wanted).message() == "");
     }
     cut_connections();
     REQUIRE_FALSE(passed(limit));
   }
-  run_stream(stream, wanted + 8);
+  run_flow(flow, wanted + 8);
   CHECK(failovers_of(pair) > 0);
 }
 
@@ -226,15 +226,15 @@ TEST_CASE("failover net: a cut is mended while nobody calls, and costs the next 
   Pair pair(*net);
   pair.takes_both = true;
   REQUIRE(pair.connect().message() == "");
-  Stream stream(pair, 1);
-  run_stream(stream, 3);
+  Flow flow(pair, 1);
+  run_flow(flow, 3);
   cut_connections();
   const Deadline limit = deadline_after(std::chrono::seconds(60));
   while (failovers_of(pair) < 2 && !passed(limit)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   CHECK(failovers_of(pair) >= 2);
-  run_stream(stream, 9);
+  run_flow(flow, 9);
 }
 
 TEST_CASE("failover net: frames that no end of ours sends are refused") {

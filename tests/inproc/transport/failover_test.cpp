@@ -7,10 +7,10 @@
 
 #include "catch.hpp"
 #include "conformance.hpp"
-#include "transport/link_service.hpp"
 #include "has.hpp"
 #include "relay.hpp"
 #include "tcp_ranks.hpp"
+#include "transport/link_service.hpp"
 
 namespace ho::conformance {
 namespace {

@@ -5,11 +5,13 @@
 
 #include <array>
 #include <barrier>
+#include <cstdlib>
 #include <cstring>
 
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "connect/rail_interface.hpp"
+#include "os/interface_events.hpp"
 #include "tcp_ranks.hpp"
 
 namespace ho::conformance {
@@ -144,6 +146,18 @@ TEST_CASE("tcp: two ranks of one host, with a NIC or two, exchange messages", "[
                                : Status(StatusCode::kInternal, std::to_string(bound) + " bound");
   };
   REQUIRE(run_ranks(under_test, 2, body) == "");
+}
+
+TEST_CASE("the kernel says when an interface goes down and when it comes back", "[.two_nics]") {
+  const Fd events = open_interface_events();
+  REQUIRE(events.valid());
+  drain_interface_events(events.get());  // of how the interfaces were made
+  for (const char* const change : {"ip link set nic1 down", "ip link set nic1 up"}) {
+    REQUIRE(std::system(change) == 0);
+    pollfd wait{events.get(), POLLIN, 0};
+    REQUIRE(::poll(&wait, 1, 10'000) == 1);
+    CHECK(drain_interface_events(events.get()));
+  }
 }
 
 }  // namespace

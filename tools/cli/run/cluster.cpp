@@ -121,9 +121,18 @@ Result<std::optional<Cluster>> surrounding_cluster() {
   return std::optional<Cluster>(std::move(cluster).value());
 }
 
-Status set_link_up(const Cluster& cluster, uint32_t node, uint32_t rail, bool up) {
+Status set_link_state(const Cluster& cluster, uint32_t node, uint32_t rail, LinkState state) {
   HORING_TRY(check_link(cluster, node, rail));
-  return run_ip("link set dev " + rail_port_name(rail, node) + (up ? " up\n" : " down\n"), 0);
+  const std::string port = "link set dev " + rail_port_name(rail, node);
+  switch (state) {
+    case LinkState::kUp:
+      return run_ip(port + " master " + rail_bridge_name(rail) + " up\n", 0);
+    case LinkState::kDown:
+      return run_ip(port + " down\n", 0);
+    case LinkState::kBlackhole:
+      return run_ip(port + " nomaster\n", 0);
+  }
+  return invalid("no such state of a link");
 }
 
 Status set_link_rate(const Cluster& cluster, uint32_t node, uint32_t rail, uint64_t rate_mbit) {

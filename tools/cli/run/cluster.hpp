@@ -20,8 +20,16 @@ namespace ho {
 // The cluster that this process runs in, by HORING_CLUSTER; nothing when that is not set.
 [[nodiscard]] Result<std::optional<Cluster>> surrounding_cluster();
 
-// Changes a rail from outside the node: takes its link down or up, or gives it a new rate.
-[[nodiscard]] Status set_link_up(const Cluster& cluster, uint32_t node, uint32_t rail, bool up);
+// Changes a rail from outside the node: gives its link another state, or a new rate.
+enum class LinkState : uint8_t {
+  kUp,
+  kDown,       // no carrier at the node
+  kBlackhole,  // the carrier stays, and nothing passes
+};
+[[nodiscard]] Status set_link_state(const Cluster& cluster,
+                                    uint32_t node,
+                                    uint32_t rail,
+                                    LinkState state);
 [[nodiscard]] Status set_link_rate(const Cluster& cluster,
                                    uint32_t node,
                                    uint32_t rail,

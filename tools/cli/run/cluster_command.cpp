@@ -5,9 +5,12 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include "base/env.hpp"
 #include "base/quantity.hpp"
@@ -123,8 +126,12 @@ int show_usage(int argc, const char* const* argv, const char* usage) {
 }
 
 Status change_link(const Cluster& cluster, uint32_t node, uint32_t rail, std::string_view change) {
-  if (change == "up" || change == "down") {
-    return set_link_up(cluster, node, rail, change == "up");
+  constexpr std::array<std::pair<std::string_view, LinkState>, 3> kStates{
+      {{"up", LinkState::kUp}, {"down", LinkState::kDown}, {"blackhole", LinkState::kBlackhole}}};
+  for (const auto& [name, state] : kStates) {
+    if (change == name) {
+      return set_link_state(cluster, node, rail, state);
+    }
   }
   HORING_ASSIGN(const uint64_t rate, parse_rate_limit("rate", change, env::kMaxMbit));
   return set_link_rate(cluster, node, rail, rate);
@@ -177,7 +184,7 @@ int cluster_link_command(int argc, const char* const* argv) {
   const std::optional<uint32_t> rail =
       complete ? parse_index(argv[2], "rail") : std::optional<uint32_t>();
   if (!node.has_value() || !rail.has_value()) {
-    return show_usage(argc, argv, "horing cluster-link NODE RAIL up|down|RATE");
+    return show_usage(argc, argv, "horing cluster-link NODE RAIL up|down|blackhole|RATE");
   }
   const Result<Cluster> cluster = cluster_around();
   const Status status =

@@ -202,7 +202,7 @@ Parsed<ClusterCommandOptions> parse_cluster_options(int argc, const char* const*
   CLI::App app(
       "Brings an emulated cluster up, runs one program beside its nodes, and takes it down.\n"
       "Inside, `horing run` uses the cluster, `horing node-exec NODE -- CMD` runs a program "
-      "on one node, and\n`horing cluster-link NODE RAIL up|down|RATE` changes a link.",
+      "on one node, and\n`horing cluster-link NODE RAIL up|down|blackhole|RATE` changes a link.",
       "horing cluster");
   add_cluster_options(app, texts, parsed.options.cluster);
   parsed.exit_status = parse_words(app, argc, argv);

@@ -42,7 +42,7 @@ Result<LinkMessage> kind_of(const Frame& frame) {
                   "the peer sent " + what + "; both ends must run one release");
   };
   const auto kind = static_cast<LinkMessage>(frame.algorithm);
-  const bool known = kind >= LinkMessage::kHello && kind <= LinkMessage::kLeaving;
+  const bool known = kind >= LinkMessage::kEndpoint && kind <= LinkMessage::kLeaving;
   if (frame.collective != kMessage || !known) {
     return malformed("what is no message of a connection of NCCL's");
   }

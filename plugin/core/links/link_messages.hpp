@@ -12,11 +12,11 @@
 namespace ho::plugin {
 
 enum class LinkMessage : uint8_t {
-  kHello = 1,    // of the accepting end, first: its endpoint
-  kCredit = 2,   // of the receiver
-  kPiece = 3,    // of the sender
-  kTooLong = 4,  // of the sender: a message does not fit
-  kLeaving = 5,  // of either: it closes, and nothing follows
+  kEndpoint = 1,  // of the accepting end, first: its endpoint
+  kCredit = 2,    // of the receiver
+  kPiece = 3,     // of the sender
+  kTooLong = 4,   // of the sender: a message does not fit
+  kLeaving = 5,   // of either: it closes, and nothing follows
 };
 
 // A message's bytes travel in pieces of so many; the last one has the rest, an empty message one

@@ -80,7 +80,7 @@ Result<bool> LinkHandshaking::ready(const Result<bool>& advanced) const {
                                 "rank that accepts opens it, so firewalls must let it through",
                                 line_.peer(),
                                 end_.timeout.count(),
-                                link_ == nullptr ? "nothing was heard" : link_->to_string()))
+                                link_ == nullptr ? "nothing was received" : link_->to_string()))
            : advanced.status();
   HORING_TRY(status.with_context("device " + end_.device));
   return *advanced;
@@ -102,34 +102,34 @@ Result<std::unique_ptr<LinkCall>> LinkCall::start(const LinkEnd& end, SideConnec
   call->transport_->set_peers(
       {{std::vector<std::string>(end.rails.size(), call->line_.peer()), 0}, handshake.endpoint});
   HORING_TRY(call->open_link(kAccepting));
-  call->said_ = encode(handshake);
+  call->sent_ = encode(handshake);
   return call;
 }
 
-Result<bool> LinkCall::hear_hello() {
+Result<bool> LinkCall::hear_endpoint() {
   HORING_TRY(transport_->progress());
-  if (!hello_) {
-    HORING_ASSIGN(hello_, link_->try_peek(true));
-    if (!hello_) {
+  if (!endpoint_) {
+    HORING_ASSIGN(endpoint_, link_->try_peek(true));
+    if (!endpoint_) {
       return false;
     }
-    HORING_ASSIGN(const LinkMessage kind, kind_of(*hello_));
-    if (kind != LinkMessage::kHello || hello_->payload_bytes > kMaxLinkHandshakeBytes) {
+    HORING_ASSIGN(const LinkMessage kind, kind_of(*endpoint_));
+    if (kind != LinkMessage::kEndpoint || endpoint_->payload_bytes > kMaxLinkHandshakeBytes) {
       return Status(StatusCode::kProtocol, "the other end did not begin with its endpoint");
     }
-    heard_.resize(hello_->payload_bytes);
+    received_.resize(endpoint_->payload_bytes);
   }
-  const Bytes part(heard_);
-  return link_->try_recv(*hello_, std::span(&part, 1));
+  const Bytes part(received_);
+  return link_->try_recv(*endpoint_, std::span(&part, 1));
 }
 
 Result<bool> LinkCall::advance() {
-  if (!is_said_) {
-    HORING_ASSIGN(is_said_, line_.send(said_));
+  if (!is_sent_) {
+    HORING_ASSIGN(is_sent_, line_.send(sent_));
     return false;
   }
-  HORING_ASSIGN(const bool heard, hear_hello());
-  if (!heard) {
+  HORING_ASSIGN(const bool received, hear_endpoint());
+  if (!received) {
     if (left_ns_ == 0 && !line_.is_open()) {
       left_ns_ = now_ns();
     }
@@ -138,7 +138,7 @@ Result<bool> LinkCall::advance() {
                                      "peer " + line_.peer() + " is gone; see its log"))
                : Result<bool>(false);
   }
-  HORING_ASSIGN(TcpEndpoint theirs, parse_endpoint(heard_, 1, kMaxLinkRails));
+  HORING_ASSIGN(TcpEndpoint theirs, parse_endpoint(received_, 1, kMaxLinkRails));
   transport_->set_peers({std::move(theirs), transport_->endpoint()});
   return true;
 }
@@ -151,25 +151,26 @@ Result<std::unique_ptr<LinkSendComm>> LinkCall::step() {
 Result<std::unique_ptr<LinkAnswer>> LinkAnswer::start(const LinkEnd& end, SideConnection line) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
   std::unique_ptr<LinkAnswer> answer(new LinkAnswer(end, std::move(line)));
-  answer->heard_.resize(kMaxLinkHandshakeBytes);
+  answer->received_.resize(kMaxLinkHandshakeBytes);
   return answer;
 }
 
 Result<bool> LinkAnswer::advance() {
   if (link_ == nullptr) {
-    HORING_ASSIGN(const size_t bytes, line_.receive(heard_));
+    HORING_ASSIGN(const size_t bytes, line_.receive(received_));
     if (bytes == 0) {
       return false;
     }
-    HORING_ASSIGN(LinkHandshake handshake, decode_link_handshake(std::span(heard_).first(bytes)));
+    HORING_ASSIGN(LinkHandshake handshake,
+                  decode_link_handshake(std::span(received_).first(bytes)));
     HORING_TRY(listen(end_, handshake, kAccepting));
-    hello_ = ho::encode(transport_->endpoint());
+    endpoint_ = ho::encode(transport_->endpoint());
     transport_->set_peers({transport_->endpoint(), std::move(handshake.endpoint)});
     HORING_TRY(open_link(kConnecting));
   }
   HORING_TRY(transport_->progress());
-  const ConstBytes part(hello_);
-  return link_->try_send(frame_of(LinkMessage::kHello, part.size()), std::span(&part, 1));
+  const ConstBytes part(endpoint_);
+  return link_->try_send(frame_of(LinkMessage::kEndpoint, part.size()), std::span(&part, 1));
 }
 
 Result<std::unique_ptr<LinkRecvComm>> LinkAnswer::step() {

@@ -68,12 +68,12 @@ class LinkCall : LinkHandshaking {
  private:
   using LinkHandshaking::LinkHandshaking;
   [[nodiscard]] Result<bool> advance();
-  [[nodiscard]] Result<bool> hear_hello();
+  [[nodiscard]] Result<bool> hear_endpoint();
 
-  std::vector<std::byte> said_;
-  bool is_said_ = false;
-  std::optional<Frame> hello_;
-  std::vector<std::byte> heard_;
+  std::vector<std::byte> sent_;
+  bool is_sent_ = false;
+  std::optional<Frame> endpoint_;
+  std::vector<std::byte> received_;
   int64_t left_ns_ = 0;  // 0: the other end is there
 };
 
@@ -87,8 +87,8 @@ class LinkAnswer : LinkHandshaking {
   using LinkHandshaking::LinkHandshaking;
   [[nodiscard]] Result<bool> advance();
 
-  std::vector<std::byte> heard_;
-  std::vector<std::byte> hello_;
+  std::vector<std::byte> received_;
+  std::vector<std::byte> endpoint_;
 };
 
 }  // namespace ho::plugin

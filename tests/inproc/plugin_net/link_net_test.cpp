@@ -31,7 +31,7 @@ TEST_CASE("the network with failover passes the suite") {
   SECTION("with a job key") {
     options.secret = "a secret of this test's own";
   }
-  SECTION("with several connections") {
+  SECTION("with several connections each") {
     options.connections = 3;
   }
   SECTION("with a pace for what is sent") {

@@ -152,7 +152,7 @@ Result<bool> LinkComm::begin_head() {
     return false;
   }
   HORING_ASSIGN(const LinkMessage kind, kind_of(*found));
-  HORING_ASSIGN(const Bytes to, place_of(kind, *found));
+  HORING_ASSIGN(const Bytes to, destination_of(kind, *found));
   head_ = {*found, kind, to};
   return true;
 }
@@ -270,7 +270,7 @@ Status LinkSendComm::write() {
   return {};
 }
 
-Result<Bytes> LinkSendComm::place_of(LinkMessage kind, const Frame& frame) {
+Result<Bytes> LinkSendComm::destination_of(LinkMessage kind, const Frame& frame) {
   if (kind != LinkMessage::kCredit) {
     return wrong(StatusCode::kProtocol, "the peer, which receives, sent data");
   }
@@ -355,7 +355,7 @@ Status LinkRecvComm::announce() {
   return {};
 }
 
-Result<Bytes> LinkRecvComm::place_of(LinkMessage kind, const Frame& frame) {
+Result<Bytes> LinkRecvComm::destination_of(LinkMessage kind, const Frame& frame) {
   if (kind != LinkMessage::kPiece && kind != LinkMessage::kTooLong) {
     return wrong(StatusCode::kProtocol, "the peer, which sends, announced a receive");
   }

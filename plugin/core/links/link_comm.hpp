@@ -79,7 +79,7 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   [[nodiscard]] Link& link() const { return *connection_.link; }
   [[nodiscard]] virtual Status advance() = 0;
   // A message that is here, of another kind than kLeaving: where its payload goes.
-  [[nodiscard]] virtual Result<Bytes> place_of(LinkMessage kind, const Frame& frame) = 0;
+  [[nodiscard]] virtual Result<Bytes> destination_of(LinkMessage kind, const Frame& frame) = 0;
   // All of it is there.
   [[nodiscard]] virtual Status take(LinkMessage kind, const Frame& frame) = 0;
   void progress();
@@ -139,7 +139,7 @@ class LinkSendComm final : public LinkComm {
 
  private:
   [[nodiscard]] Status advance() override;
-  [[nodiscard]] Result<Bytes> place_of(LinkMessage kind, const Frame& frame) override;
+  [[nodiscard]] Result<Bytes> destination_of(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Status take(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Result<bool> is_done(LinkRequest& request, uint32_t message) override;
   [[nodiscard]] Status write();
@@ -167,7 +167,7 @@ class LinkRecvComm final : public LinkComm {
 
  private:
   [[nodiscard]] Status advance() override;
-  [[nodiscard]] Result<Bytes> place_of(LinkMessage kind, const Frame& frame) override;
+  [[nodiscard]] Result<Bytes> destination_of(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Status take(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Result<bool> is_done(LinkRequest& request, uint32_t message) override;
   [[nodiscard]] Status announce();

@@ -27,7 +27,7 @@ class CarriedComm {
   [[nodiscard]] Reply test(Request& request, int32_t* done, int32_t* sizes) {
     *done = 0;
     if (request.state == Request::State::kActive) {
-      progress_for_test();
+      progress_unless_watched();
       // What is complete is so although the comm has failed since.
       if (const Status status = finish(request); !status.ok()) {
         fail(status);
@@ -42,7 +42,8 @@ class CarriedComm {
   }
 
  protected:
-  virtual void progress_for_test() = 0;
+  // Nothing where there is a caller that looks (NetDriver::progress_fd()).
+  virtual void progress_unless_watched() = 0;
   // How far a message of a request is. An error is the comm's.
   [[nodiscard]] virtual Result<bool> is_done(Request& request, uint32_t message) = 0;
   // What the carrier keeps for a request that is over.

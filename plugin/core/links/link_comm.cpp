@@ -76,18 +76,15 @@ uint64_t LinkComm::failovers() {
   return connection_.transport->failovers();
 }
 
-void LinkComm::progress_for_test() {
+void LinkComm::progress_unless_watched() {
   if (!watched_) {
     progress();
   }
 }
 
 void LinkComm::progress_or_leave() {
-  if (watched_) {
-    more_ = true;
-  } else {
-    progress();
-  }
+  more_ = more_ || watched_;
+  progress_unless_watched();
 }
 
 void LinkComm::progress() {
@@ -189,7 +186,7 @@ Reply LinkSendComm::isend(std::span<const std::byte> data, int32_t tag, LinkRequ
   LinkRequest* const free = find_free(requests_);
   auto posted = free != nullptr ? posted_.take(tag) : std::nullopt;
   if (!posted) {
-    progress_or_leave();
+    progress_unless_watched();  // a caller that looks comes again after each look
     posted = free != nullptr ? posted_.take(tag) : std::nullopt;
   }
   if (!posted && peer_leaves()) {

@@ -83,6 +83,7 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   // All of it is there.
   [[nodiscard]] virtual Status take(LinkMessage kind, const Frame& frame) = 0;
   void progress();
+  void progress_unless_watched() override;
   // After something was begun: moves it, or leaves it to look() where there is a caller that looks.
   void progress_or_leave();
   // Takes the messages that are here.
@@ -105,7 +106,6 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
     Bytes to;
   };
 
-  void progress_for_test() override;
   [[nodiscard]] std::string origin_text() const override { return "device " + connection_.device; }
   void on_failure() override;
   // LinkService's; true: again soon.

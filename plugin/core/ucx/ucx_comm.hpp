@@ -70,7 +70,7 @@ class UcxComm : public CarriedComm<UcxComm, UcxRequest> {
   void close(std::chrono::milliseconds flush_limit);
 
  private:
-  void progress_for_test() override { progress(); }
+  void progress_unless_watched() override { progress(); }
   void release(UcxRequest& request) override;
   [[nodiscard]] std::string origin_text() const override;
   [[nodiscard]] Status check_peer();

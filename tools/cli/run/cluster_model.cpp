@@ -101,6 +101,10 @@ std::string rail_port_name(uint32_t rail, uint32_t node) {
   return "n" + std::to_string(node) + "r" + std::to_string(rail);
 }
 
+std::string rail_bridge_name(uint32_t rail) {
+  return "railbr" + std::to_string(rail);
+}
+
 std::string management_port_name(uint32_t node) {
   return "n" + std::to_string(node) + "m";
 }

@@ -57,6 +57,7 @@ inline constexpr std::string_view kOutsideAddress = "10.0.0.254";
 [[nodiscard]] std::string loopback_rail_address(uint32_t rail, uint32_t node);  // "127.1.0.2"
 [[nodiscard]] std::string management_address(uint32_t node);                    // "10.0.0.2"
 [[nodiscard]] std::string rail_port_name(uint32_t rail, uint32_t node);         // "n1r0", outside
+[[nodiscard]] std::string rail_bridge_name(uint32_t rail);                      // "railbr0"
 [[nodiscard]] std::string management_port_name(uint32_t node);                  // "n1m", outside
 
 // "200 Mbit/s" or "unlimited"

@@ -1,11 +1,8 @@
 #include "cli/run/links.hpp"
 
 namespace ho {
-namespace {
 
-std::string rail_bridge_name(uint32_t rail) {
-  return "railbr" + std::to_string(rail);
-}
+namespace {
 
 constexpr std::string_view kManagementBridge = "mgmtbr";
 

@@ -1,6 +1,7 @@
 // A job under seeded faults: ranks make calls of all kinds, drawn from a seed, and compare every
-// element of what comes, until a file is there.
-//   chaos_rank SEED STOP-FILE PIDS-FOLDER
+// element of what comes, until a file is there. Each leaves its process' number in a folder, rank 0
+// after each call the call's.
+//   chaos_rank SEED STOP-FILE FOLDER
 #include <unistd.h>
 
 #include <array>
@@ -111,9 +112,9 @@ bool goes_on(horing::Communicator& comm, const std::string& stop) {
   return on == 1;
 }
 
-uint32_t run(uint32_t seed, const std::string& stop, const std::string& pids) {
+uint32_t run(uint32_t seed, const std::string& stop, const std::string& folder) {
   auto comm = horing::Communicator::create();
-  std::ofstream(pids + "/" + std::to_string(comm.rank())) << ::getpid() << '\n';
+  std::ofstream(folder + "/" + std::to_string(comm.rank())) << ::getpid() << '\n';
   std::mt19937 random(seed);  // the same calls on all ranks
   constexpr std::array kCalls{all_reduce, all_gather, reduce_scatter, broadcast, messages};
   constexpr std::array<size_t, 6> kCounts{1, 100, 4'097, 30'000, 131'072, 400'001};
@@ -122,6 +123,9 @@ uint32_t run(uint32_t seed, const std::string& stop, const std::string& pids) {
     ++call.number;
     call.count = kCounts.at(random() % kCounts.size());
     kCalls.at(random() % kCalls.size())(call);
+    if (comm.rank() == 0) {
+      std::ofstream(folder + "/call") << call.number << '\n';
+    }
   }
   return call.number;
 }
@@ -130,7 +134,7 @@ uint32_t run(uint32_t seed, const std::string& stop, const std::string& pids) {
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fprintf(stderr, "usage: chaos_rank SEED STOP-FILE PIDS-FOLDER\n");
+    std::fprintf(stderr, "usage: chaos_rank SEED STOP-FILE FOLDER\n");
     return 2;
   }
   try {

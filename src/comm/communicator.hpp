@@ -89,6 +89,8 @@ class Communicator {
       std::shared_ptr<const JobKey> key,
       std::shared_ptr<device::Device> device,
       Deadline deadline);
+  // As `horing status` shows them.
+  [[nodiscard]] std::vector<WatchedRail> watched_rails() const;
   [[nodiscard]] Result<std::unique_ptr<Communicator>> split_off(int32_t color, int32_t key);
   // Makes transports and engine; collective over the members.
   [[nodiscard]] Status connect(std::shared_ptr<const JobKey> key, Deadline deadline);

@@ -44,6 +44,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
     usable = check_trace_file(settings->trace_path, config.rendezvous.rank)
                  .with_context(env::kTrace.name);
   }
+  if (usable.ok() && !settings->record_dir.empty()) {
+    usable = check_record_folder(settings->record_dir, config.rendezvous.rank)
+                 .with_context(env::kRecordDir.name);
+  }
   auto device = open_device(config);
   if (usable.ok()) {
     usable = device.status();
@@ -103,7 +107,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create_joined(
                                                       std::move(device)));
   HORING_TRY(made->connect(std::move(key), deadline));
   control->start();
-  control->add(kWorldCommunicatorId, made->engine_.get());
+  control->set_hosts(made->placement_.host_name);
+  control->add(kWorldCommunicatorId, made->engine_.get(), made->watched_rails());
   return made;
 }
 
@@ -153,6 +158,21 @@ Status Communicator::connect(std::shared_ptr<const JobKey> key, Deadline deadlin
   return {};
 }
 
+std::vector<WatchedRail> Communicator::watched_rails() const {
+  std::vector<WatchedRail> rails;
+  for (const RailInterface& rail : placement_.rails_of(self_)) {
+    WatchedRail& watched = rails.emplace_back();
+    watched.interface = rail.name;
+    watched.address = rail.address;
+    for (size_t rank = 0; rank < placement_.nic.size(); ++rank) {
+      const bool same =
+          placement_.same_host(self_, GlobalRank(rank)) && placement_.nic[rank].name == rail.name;
+      watched.mbit = same ? placement_.nic_mbit[rank] : watched.mbit;
+    }
+  }
+  return rails;
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::split(int32_t color, int32_t key) {
   control_->set_split(identity_.communicator_id, ++splits_);
   auto made = split_off(color, key);
@@ -198,7 +218,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split_off(int32_t color, int
     const Status said = control_->await_end(made->identity_.communicator_id, status);
     return first_of(status, said);
   }
-  control_->add(made->identity_.communicator_id, made->engine_.get());
+  control_->add(made->identity_.communicator_id, made->engine_.get(), made->watched_rails());
   return made;
 }
 

@@ -52,7 +52,12 @@ std::shared_ptr<JobControl::Jobs> JobControl::jobs() {
 }
 
 JobControl::JobControl(std::unique_ptr<ControlPlane> plane)
-    : process_(::getpid()), plane_(std::move(plane)) {
+    : process_(::getpid()),
+      status_(StatusService::of_process(),
+              {.job = plane->job_id(),
+               .rank = plane->rendezvous().rank,
+               .world_size = plane->rendezvous().world_size}),
+      plane_(std::move(plane)) {
   const std::lock_guard lock(jobs_->mutex);
   jobs_->all.push_back(this);
 }
@@ -98,13 +103,20 @@ JobControl::Member* JobControl::find(uint64_t communicator_id) {
   return position == members_.end() ? nullptr : &*position;
 }
 
-void JobControl::add(uint64_t communicator_id, Engine* engine) {
+void JobControl::add(uint64_t communicator_id, Engine* engine, std::vector<WatchedRail> rails) {
   const std::lock_guard lock(mutex_);
   Member* member = find(communicator_id);
   if (member == nullptr) {
     return;
   }
   member->engine = engine;
+  status_.add({.key = communicator_id,
+               .id = member->identity.id,
+               .name = member->name.text,
+               .ranks = member->identity.ranks,
+               .rails = std::move(rails),
+               .recorder = engine->recorder(),
+               .cause = member->cause ? member->cause->message() : ""});
   if (member->cause) {
     engine->fail(*member->cause);
   }
@@ -157,6 +169,7 @@ void JobControl::remove(uint64_t communicator_id) {
   if (const Member* member = find(communicator_id)) {
     plane_->forget_gathers(gather_tag({}, member->identity.id, communicator_id));
     plane_->release(communicator_id);
+    status_.remove(communicator_id);
   }
   std::erase_if(members_, [communicator_id](const Member& member) {
     return member.identity.communicator_id == communicator_id;
@@ -168,6 +181,7 @@ void JobControl::set_name(uint64_t communicator_id, Name name) {
   const std::lock_guard lock(mutex_);
   if (Member* member = find(communicator_id)) {
     member->name = std::move(name);
+    status_.set_name(communicator_id, member->name.text);
   }
 }
 
@@ -225,6 +239,7 @@ void JobControl::end_below(uint64_t communicator_id, const Status& why) {
 void JobControl::end(Member& member, const Status& why) {
   if (!member.cause) {
     member.cause = why;
+    status_.failed(member.identity.communicator_id, why.message());
   }
   ended_.notify_all();
   if (member.engine != nullptr) {

@@ -16,6 +16,7 @@
 
 #include "bootstrap/control/control_plane.hpp"
 #include "exec/engine.hpp"
+#include "status/service.hpp"
 
 namespace ho {
 
@@ -57,7 +58,9 @@ class JobControl {
   // Before this rank gathers anything in the communicator: messages about it are kept.
   void expect(Identity identity);
   // The engine gets decisions and leave notices (earlier ones at once) until remove().
-  void add(uint64_t communicator_id, Engine* engine);
+  void add(uint64_t communicator_id, Engine* engine, std::vector<WatchedRail> rails);
+  // By rank of the job, for `horing status`.
+  void set_hosts(std::vector<std::string> hosts) { status_.set_hosts(std::move(hosts)); }
   // The rank is in a split of the communicator, its number-th; 0: in none any more.
   void set_split(uint64_t communicator_id, uint32_t number);
   // Ends the communicator, and what was split from it, on all ranks. Does not wait.
@@ -118,6 +121,7 @@ class JobControl {
   std::optional<Status> job_cause_;
   bool coordinator_ended_ = false;
   uint16_t last_id_ = 0;
+  StatusService::Member status_;
   // Last: its thread calls the functions above until it is gone.
   std::unique_ptr<ControlPlane> plane_;
 };

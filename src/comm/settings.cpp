@@ -50,6 +50,7 @@ Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   settings.connect_timeout = std::chrono::milliseconds(connect_ms);
   HORING_ASSIGN(settings.network, network_of(env::text(env::kTransport)));
   settings.trace_path = env::text(env::kTrace);
+  settings.record_dir = env::text(env::kRecordDir);
   return settings;
 }
 

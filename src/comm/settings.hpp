@@ -27,6 +27,7 @@ struct CommunicatorSettings {
   std::optional<bool> device_adds_pinned;  // nothing: as measured
   MakeNetwork network;
   std::string trace_path;
+  std::string record_dir;
   [[nodiscard]] static Result<CommunicatorSettings> from_environment();
 };
 

@@ -79,4 +79,11 @@ struct Call {
   [[nodiscard]] Frame frame() const;
 };
 
+// A call of one rank, as others compare it with theirs.
+struct MadeCall {
+  uint8_t channel = 0;
+  uint32_t labelled = 0;  // its number among those with a label, from 1; 0: it has none
+  Frame frame;
+};
+
 }  // namespace ho

@@ -24,7 +24,27 @@ CollectiveOperation::CollectiveOperation(const CollectiveContext& context,
       made_(made),
       run_(make_run(std::move(submission.call), std::move(submission.schedule))),
       entry_(std::move(submission.entry)),
-      next_(std::move(submission.next)) {}
+      next_(std::move(submission.next)) {
+  const Call& call = run_->call();
+  record().made = made_;
+  record().bytes = call.count * size_bytes(call.dtype);
+  record().entered_ns = now_ns();
+  context_.recorder->begin(record());
+}
+
+void CollectiveOperation::note_progress(const OperationWait& wait) {
+  OperationProgress& progress = record().progress;
+  progress.state = OperationProgress::State::kRunning;
+  progress.wait = wait;
+  run_->note_pieces(progress);
+  if (!over()) {  // else end() is next
+    context_.recorder->update(record());
+  }
+}
+
+void CollectiveOperation::note_wait() {
+  note_progress(run_->longest_wait());
+}
 
 std::unique_ptr<Run> CollectiveOperation::make_run(Call&& call,
                                                    std::shared_ptr<const Schedule> schedule) const {
@@ -47,7 +67,11 @@ std::optional<RunError> CollectiveOperation::step(bool* moved) {
     }
   }
   if (auto error = run_->make_progress(moved)) {
+    note_wait();
     return error;
+  }
+  if (*moved) {
+    note_progress({});
   }
   if (next_ && run_->finished()) {
     *moved = true;
@@ -131,6 +155,10 @@ void CollectiveOperation::end(const Status& status) {
   OpReport report = run_->report();
   report.add_earlier(earlier_);
   Operation::end(status, report);
+  context_.recorder->end(
+      record(),
+      status.ok() ? OperationProgress::State::kCompleted : OperationProgress::State::kFailed,
+      now_ns());
   scratch_.reset();
   run_->free_scaled_input();
 }

@@ -13,7 +13,6 @@
 #include "device/device.hpp"
 #include "device/work/work.hpp"
 #include "exec/call.hpp"
-#include "exec/call_history.hpp"
 #include "exec/engine_owner.hpp"
 #include "exec/leave_notices.hpp"
 #include "exec/long_wait.hpp"
@@ -29,6 +28,7 @@ struct CollectiveContext {
   EngineOwner* owner = nullptr;
   device::Work* work = nullptr;  // null: there is no device memory
   TraceBuffer* trace = nullptr;  // null: no trace
+  Recorder* recorder = nullptr;
 };
 
 // How a call is submitted.
@@ -68,6 +68,8 @@ class CollectiveOperation : public Operation {
   [[nodiscard]] bool awaits_entry() const { return entry_.has_value(); }
   // Whether the other ranks are to be asked about it now. *next: when to look again, at the latest.
   [[nodiscard]] bool question_due(Deadline now, Deadline* next);
+  // For the recorder: nothing of it can move now.
+  void note_wait();
   void add_wait_ns(int64_t ns) { run_->add_wait_ns(ns); }
   [[nodiscard]] uint64_t memory_bytes() const;
 
@@ -78,6 +80,7 @@ class CollectiveOperation : public Operation {
   // False while what the caller's stream had before it is not done.
   [[nodiscard]] Result<bool> entered();
   [[nodiscard]] std::optional<RunError> go_on();
+  void note_progress(const OperationWait& wait);
   [[nodiscard]] std::unique_ptr<Run> make_run(Call&& call,
                                               std::shared_ptr<const Schedule> schedule) const;
   [[nodiscard]] RunError named(const Status& status) const;

@@ -25,7 +25,6 @@ Result<std::shared_ptr<Operation>> CollectiveQueues::submit(Submission&& submiss
   counters.entered = call.sequence;
   counters.last = call.collective;
   const MadeCall made{call.channel, call.labelled ? ++labelled_ : 0, call.frame()};
-  calls_.add(made);
   auto operation = std::make_shared<CollectiveOperation>(context_, made, std::move(submission));
   queues_[made.channel].push_back(operation);
   return std::shared_ptr<Operation>(std::move(operation));
@@ -148,6 +147,12 @@ void CollectiveQueues::add_wait_ns(int64_t ns) {
   }
 }
 
+void CollectiveQueues::note_waits() {
+  for (const auto& [channel, queue] : queues_) {
+    queue.front()->note_wait();
+  }
+}
+
 // It may be one that still queues behind another of its channel, whose own deadline is later: then
 // the first one has what they wait for.
 std::optional<RunError> CollectiveQueues::late() const {
@@ -182,7 +187,7 @@ std::vector<MadeCall> CollectiveQueues::calls_up_to_first() const {
   std::vector<MadeCall> calls;
   for (const auto& [channel, queue] : queues_) {
     const OperationPosition position = queue.front()->position();
-    const auto made = calls_.until(position.channel, position.number, kCallsBack);
+    const auto made = context_.recorder->until(position.channel, position.number, kCallsBack);
     calls.insert(calls.end(), made.begin(), made.end());
   }
   return calls;

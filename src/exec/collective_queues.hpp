@@ -12,7 +12,6 @@
 #include <optional>
 #include <vector>
 
-#include "exec/call_history.hpp"
 #include "exec/channel_state.hpp"
 #include "exec/collective_operation.hpp"
 #include "exec/leave_notices.hpp"
@@ -49,6 +48,8 @@ class CollectiveQueues {
   void add_waits(RunWait* wait, Deadline* earliest) const;
   // Of the first operations: a driver has slept so long.
   void add_wait_ns(int64_t ns);
+  // For the recorder: nothing of them can move now.
+  void note_waits();
   // The error of an operation whose deadline has passed.
   [[nodiscard]] std::optional<RunError> late() const;
 
@@ -58,7 +59,9 @@ class CollectiveQueues {
   // The first operations, and some calls before each.
   [[nodiscard]] std::vector<MadeCall> calls_up_to_first() const;
   // Not ok: a peer waits in a call, and this rank has made another one in its place.
-  [[nodiscard]] Status compare(const MadeCall& peer) const { return calls_.compare(peer); }
+  [[nodiscard]] Status compare(const MadeCall& peer) const {
+    return context_.recorder->compare(peer);
+  }
 
   // Of the channels of collectives, idle ones too, so that a rank that has not called yet is named.
   [[nodiscard]] std::vector<ChannelState> states() const;
@@ -79,7 +82,6 @@ class CollectiveQueues {
   std::map<uint32_t, Queue> queues_;  // by channel; none is empty
   std::array<Counters, kChannelCount> counters_;
   uint32_t labelled_ = 0;  // entered, with a label
-  CallHistory calls_;
   bool woken_ = false;
 };
 

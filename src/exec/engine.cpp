@@ -17,18 +17,25 @@ constexpr uint64_t kLatencyBoundBytes = 512U << 10;
 Engine::Engine(const EngineOptions& options,
                std::unique_ptr<ShmTransport> shm,
                std::unique_ptr<Transport> network,
+               std::shared_ptr<Recorder> recorder,
                EngineOwner& owner)
     : options_(options),
       shm_(std::move(shm)),
       network_(std::move(network)),
+      recorder_(std::move(recorder)),
       driver_({options.spin, options.progress_cpus}, *this),
-      collectives_({options.limits, &owner, options.work, options.trace ? &trace_ : nullptr}),
+      collectives_({options.limits,
+                    &owner,
+                    options.work,
+                    options.trace ? &trace_ : nullptr,
+                    recorder_.get()}),
       messages_({options.self,
                  options.world_size,
                  options.communicator,
                  &owner,
                  shm_.get(),
-                 network_.get()}),
+                 network_.get(),
+                 recorder_.get()}),
       failures_(owner, driver_, {}) {}
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
@@ -36,7 +43,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
                                                std::unique_ptr<Transport> network,
                                                EngineOwner& owner) {
   HORING_ASSIGN(auto sleeper, Sleeper::create(*shm, network.get(), options.work));
-  std::unique_ptr<Engine> engine(new Engine(options, std::move(shm), std::move(network), owner));
+  HORING_ASSIGN(auto recorder, Recorder::create());
+  std::unique_ptr<Engine> engine(
+      new Engine(options, std::move(shm), std::move(network), std::move(recorder), owner));
   engine->sleeper_ = std::move(sleeper);
   if (engine->network_ != nullptr && engine->network_->service() != Transport::Service::kNone) {
     engine->service_ = std::make_unique<LinkService::Member>(
@@ -99,6 +108,7 @@ bool Engine::serve() {
   }
   // What it returns it returns again to who drives next.
   static_cast<void>(network_->progress());
+  recorder_->set_failovers(network_->failovers());
   return network_->service() == Transport::Service::kSoon;
 }
 
@@ -269,9 +279,17 @@ void Engine::sleep(Driver::Lock& lock, Deadline deadline) {
   if (options_.work != nullptr && collectives_.any_awaits_entry()) {
     until = std::min(until, Clock::now() + kEntryPoll);
   }
+  note_waits();
   const int64_t began = now_ns();
   sleeper_->sleep(lock, wait, until);
   collectives_.add_wait_ns(now_ns() - began);
+}
+
+void Engine::note_waits() {
+  collectives_.note_waits();
+  if (network_ != nullptr) {
+    recorder_->set_failovers(network_->failovers());
+  }
 }
 
 RunError Engine::late_operation() const {

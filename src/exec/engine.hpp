@@ -27,6 +27,7 @@
 #include "exec/failures.hpp"
 #include "exec/message_operations.hpp"
 #include "exec/operation.hpp"
+#include "exec/recorder.hpp"
 #include "exec/sleeper.hpp"
 #include "exec/trace.hpp"
 #include "exec/transfer.hpp"
@@ -123,6 +124,8 @@ class Engine final : private Driver::Driven {
   [[nodiscard]] std::vector<ChannelState> states();
   [[nodiscard]] uint64_t memory_bytes();
   [[nodiscard]] const TraceBuffer& trace() const { return trace_; }
+  // What it does, for any thread at any time, also after its end.
+  [[nodiscard]] std::shared_ptr<const Recorder> recorder() const { return recorder_; }
   // Runs f(shm transport, network transport or null) while no thread moves anything: for making
   // links.
   template <typename Function>
@@ -135,6 +138,7 @@ class Engine final : private Driver::Driven {
   Engine(const EngineOptions& options,
          std::unique_ptr<ShmTransport> shm,
          std::unique_ptr<Transport> network,
+         std::shared_ptr<Recorder> recorder,
          EngineOwner& owner);
 
   bool turn(Driver::Lock& lock) override;
@@ -154,6 +158,7 @@ class Engine final : private Driver::Driven {
                 const std::function<bool()>& enough,
                 Deadline deadline);
   void note_call() const;
+  void note_waits();
   [[nodiscard]] bool active() const { return messages_.active() || collectives_.active(); }
   void fail_locally(Driver::Lock& lock, const RunError& error);
   void end_all();
@@ -167,6 +172,7 @@ class Engine final : private Driver::Driven {
   const std::unique_ptr<ShmTransport> shm_;
   const std::unique_ptr<Transport> network_;
   TraceBuffer trace_;
+  const std::shared_ptr<Recorder> recorder_;
   Driver driver_;
   std::unique_ptr<Sleeper> sleeper_;
   CollectiveQueues collectives_;

@@ -12,7 +12,6 @@
 #include "base/index.hpp"
 #include "base/status.hpp"
 #include "exec/call.hpp"
-#include "exec/call_history.hpp"
 #include "exec/run.hpp"
 #include "exec/schedule.hpp"
 

@@ -63,6 +63,22 @@ Result<std::shared_ptr<Operation>> MessageOperations::submit(Transfer transfer,
   auto shared = std::make_shared<Transfer>(std::move(transfer));
   HORING_TRY(messages_.submit(shared));
   auto operation = std::make_shared<Operation>(background);
+  OperationRecord& record = operation->record();
+  record.made.channel = kMessageChannel;
+  record.made.frame.collective = kMessage;
+  record.made.frame.communicator = context_.communicator;
+  record.made.frame.dtype = static_cast<uint8_t>(shared->dtype);
+  record.made.frame.sequence = static_cast<uint32_t>(shared->order);
+  record.made.frame.count = shared->count;
+  record.bytes = shared->bytes();
+  record.entered_ns = now_ns();
+  record.progress.state = OperationProgress::State::kRunning;
+  record.progress.wait.kind =
+      shared->sends ? OperationWait::Kind::kSend : OperationWait::Kind::kReceive;
+  record.progress.wait.any_peer = !shared->peer;
+  record.progress.wait.peer = shared->peer.value_or(GlobalRank());
+  record.progress.wait.since_ns = record.entered_ns;
+  context_.recorder->begin(record);
   operations_.emplace(shared->order, operation);
   return operation;
 }
@@ -89,6 +105,10 @@ void MessageOperations::end_those_over() {
 void MessageOperations::end(const Transfer& transfer, const Status& status) {
   const auto found = operations_.find(transfer.order);
   found->second->end(status, {});
+  context_.recorder->end(
+      found->second->record(),
+      status.ok() ? OperationProgress::State::kCompleted : OperationProgress::State::kFailed,
+      now_ns());
   operations_.erase(found);
   woken_ = true;
 }

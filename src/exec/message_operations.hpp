@@ -16,6 +16,7 @@
 #include "exec/leave_notices.hpp"
 #include "exec/operation.hpp"
 #include "exec/point_to_point.hpp"
+#include "exec/recorder.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {
@@ -28,6 +29,7 @@ struct MessageContext {
   const EngineOwner* owner = nullptr;
   Transport* shm = nullptr;
   Transport* network = nullptr;  // null: no rank is on another host
+  Recorder* recorder = nullptr;
 };
 
 class MessageOperations {

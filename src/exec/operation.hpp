@@ -8,6 +8,7 @@
 
 #include "base/status.hpp"
 #include "exec/op_report.hpp"
+#include "exec/recorder.hpp"
 
 namespace ho {
 
@@ -28,6 +29,9 @@ class Operation {
   [[nodiscard]] bool joinable() const { return joinable_; }
   [[nodiscard]] bool background() const { return background_; }
   [[nodiscard]] bool on_device() const { return on_device_; }
+
+  // As it is in the engine's ring.
+  [[nodiscard]] OperationRecord& record() { return record_; }
 
   // A thread that waits for its end without a limit of its own.
   void hold() { ++held_count_; }
@@ -50,6 +54,7 @@ class Operation {
   uint32_t held_count_ = 0;
   Status outcome_;
   OpReport report_;
+  OperationRecord record_;
 };
 
 }  // namespace ho

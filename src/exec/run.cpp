@@ -386,6 +386,8 @@ void Run::copy_head(const Queue& queue, const PlanOp& op) {
 
 void Run::account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t began_ns) {
   const int64_t now = now_ns();
+  first_piece_ns_ = first_piece_ns_ == 0 ? began_ns : first_piece_ns_;
+  last_piece_ns_ = now;
   const bool inter = op.lane == Lane::kInter;
   uint64_t& counter = queue.layout->sends
                           ? (inter ? report_.inter_sent_bytes : report_.intra_sent_bytes)
@@ -509,9 +511,7 @@ std::string Run::waiting_text() const {
   int listed = 0;
   // First what waits for another rank, then what waits for our own progress.
   for (const Queue& queue : queues_) {
-    const bool waits = queue.ended ? !queue.unreleased.empty() || !queue.started.empty()
-                                   : pieces_.ready(queue.op(), queue.piece);
-    if (waits && listed < 3) {
+    if (waits_for_others(queue) && listed < 3) {
       text += (listed++ == 0 ? "" : "; ") + queue_head_text(queue);
       const std::string trouble =
           queue.layout->link != nullptr ? queue.layout->link->trouble() : std::string();
@@ -520,6 +520,41 @@ std::string Run::waiting_text() const {
     }
   }
   return text;
+}
+
+bool Run::waits_for_others(const Queue& queue) const {
+  return queue.ended ? !queue.unreleased.empty() || !queue.started.empty()
+                     : pieces_.ready(queue.op(), queue.piece);
+}
+
+OperationWait Run::longest_wait() const {
+  OperationWait longest;
+  if (started_ns_ == 0) {
+    longest.kind = OperationWait::Kind::kEntry;
+    return longest;
+  }
+  for (const Queue& queue : queues_) {
+    if (!waits_for_others(queue) || queue.layout->link == nullptr) {
+      continue;
+    }
+    OperationWait wait;
+    wait.on_rail = queue.layout->lane == Lane::kInter;
+    wait.peer = queue.layout->peer;
+    wait.rail = queue.layout->rail;
+    wait.since_ns = std::max(started_ns_, queue.ended ? last_piece_ns_ : queue.head_since_ns);
+    wait.kind = !queue.started.empty() ? OperationWait::Kind::kDevice
+                : queue.ended          ? OperationWait::Kind::kRead
+                : queue.layout->sends  ? OperationWait::Kind::kSend
+                                       : OperationWait::Kind::kReceive;
+    if (!queue.ended) {
+      wait.step = schedule_->op(queue.op()).step + 1;
+      wait.steps = schedule_->step_count.at(static_cast<size_t>(queue.layout->lane));
+    }
+    if (longest.kind == OperationWait::Kind::kNothing || wait.since_ns < longest.since_ns) {
+      longest = wait;
+    }
+  }
+  return longest;
 }
 
 OpReport Run::report() const {

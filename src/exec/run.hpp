@@ -12,6 +12,7 @@
 #include "exec/call.hpp"
 #include "exec/op_report.hpp"
 #include "exec/piece_progress.hpp"
+#include "exec/recorder.hpp"
 #include "exec/schedule.hpp"
 #include "exec/trace.hpp"
 #include "transport/transport.hpp"
@@ -52,6 +53,16 @@ class Run {
   [[nodiscard]] RunWait wait_state() const;
   // "inter step 2 of rail 1: recv from rank 5 (phase reduce_scatter)", at most three of them.
   [[nodiscard]] std::string waiting_text() const;
+  // The one of them that has waited longest.
+  [[nodiscard]] OperationWait longest_wait() const;
+  // The same in numbers as far as pieces go, without what it waits for.
+  void note_pieces(OperationProgress& progress) const {
+    progress.first_piece_ns =
+        progress.first_piece_ns == 0 ? first_piece_ns_ : progress.first_piece_ns;
+    progress.last_piece_ns = last_piece_ns_;
+    progress.done_pieces = pieces_.done();
+    progress.pieces = pieces_.total();
+  }
   // About how many bytes all ops of this rank move, copies counted.
   [[nodiscard]] uint64_t moved_bytes() const {
     return pieces_.total() * binding_.largest_piece_bytes();
@@ -131,6 +142,7 @@ class Run {
   [[nodiscard]] Result<bool> copy_on_device(Queue& queue, const PlanOp& op);
   [[nodiscard]] bool collect_completed(Queue& queue);
   [[nodiscard]] Result<bool> begun(std::optional<device::Ticket> ticket, bool views);
+  [[nodiscard]] bool waits_for_others(const Queue& queue) const;
   void tell_host_reads(const PlanOp& op, uint32_t piece) const;
   void add_incoming(const PlanOp& op, uint32_t piece, ConstBytes incoming);
   [[nodiscard]] bool collect_released(Queue& queue);
@@ -156,6 +168,8 @@ class Run {
   OpReport report_;
   int64_t started_ns_ = 0;
   int64_t inter_began_ns_ = 0;
+  int64_t first_piece_ns_ = 0;
+  int64_t last_piece_ns_ = 0;
   uint64_t intra_since_inter_ns_ = 0;
 };
 

@@ -67,6 +67,8 @@ Result<std::shared_ptr<const Schedule>> make_schedule(BuiltPlan built,
     }
     schedule->queues[entry->second].ops.push_back(i);
     schedule->phase_count = std::max<uint32_t>(schedule->phase_count, op.phase + 1U);
+    uint32_t& steps = schedule->step_count.at(static_cast<size_t>(op.lane));
+    steps = std::max<uint32_t>(steps, op.step + 1U);
   }
   std::ranges::stable_sort(schedule->queues, [](const QueueLayout& a, const QueueLayout& b) {
     return urgency(a) < urgency(b);

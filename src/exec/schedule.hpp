@@ -2,6 +2,7 @@
 // of scratch slots. Made once per plan and shared by all runs of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,6 +34,7 @@ struct Schedule {
   // the previous pass's piece in the same slot.
   std::vector<std::vector<uint32_t>> readers_before;
   uint32_t phase_count = 1;
+  std::array<uint32_t, 2> step_count{};  // by lane, of this rank's ops
 
   [[nodiscard]] const PlanOp& op(uint32_t index) const { return built.mine.ops[index]; }
 };

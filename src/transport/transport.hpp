@@ -149,6 +149,8 @@ class Transport {
   // at once because a link is being mended.
   enum class Service : uint8_t { kNone, kNowAndThen, kSoon };
   [[nodiscard]] virtual Service service() const { return Service::kNone; }
+  // How often links have gone on over other connections.
+  [[nodiscard]] virtual uint64_t failovers() const { return 0; }
   // Whether a try call that is never repeated touches the caller's memory no more. Where not, the
   // transport must not make progress once the memory is the caller's again.
   [[nodiscard]] virtual bool forgets_abandoned() const { return true; }

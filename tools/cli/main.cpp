@@ -9,6 +9,7 @@
 #include "cli/plugin/tune_command.hpp"
 #include "cli/run/cluster_command.hpp"
 #include "cli/run/run_command.hpp"
+#include "cli/status/status_command.hpp"
 #include "cli/subcommands/dispatch.hpp"
 
 namespace ho {
@@ -21,6 +22,7 @@ constexpr std::array kCommands{
     Subcommand{"cluster-link",
                cluster_link_command,
                "inside a cluster: take a link down or up, let nothing pass, or change its rate"},
+    Subcommand{"status", status_command, "where each rank of a running job is, also when it hangs"},
     Subcommand{
         "topo", topo_command, "what this host has, and which network interfaces can be rails"},
     Subcommand{"plan", plan_command, "print and verify the steps of an algorithm"},

@@ -59,8 +59,6 @@ class TcpTransport : public Transport {
   [[nodiscard]] virtual uint32_t open_connections() const = 0;
   // wait_fd() becomes readable.
   virtual void wake() = 0;
-  // How often links have gone on over other connections.
-  [[nodiscard]] virtual uint64_t failovers() const = 0;
 };
 
 }  // namespace ho

@@ -36,12 +36,14 @@ struct Messages {
   std::array<std::byte, 8> bytes{};
   std::optional<Status> cause;
   LeaveNotices notices;
+  std::shared_ptr<Recorder> recorder = test::must_have(Recorder::create());
   MessageOperations messages{{.self = GlobalRank(1U),
                               .world_size = 3,
                               .communicator = 5,
                               .owner = &owner,
                               .shm = &shm,
-                              .network = &network}};
+                              .network = &network,
+                              .recorder = recorder.get()}};
 
   Result<std::shared_ptr<Operation>> try_submit(bool sends,
                                                 uint32_t peer,

@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 
+#include "base/env.hpp"
 #include "cli/run/process.hpp"
 #include "cli/run/signals.hpp"
+#include "status/folder.hpp"
 
 namespace ho {
 namespace {
@@ -87,6 +90,16 @@ Status map_to_root(pid_t child) {
   return write_file(directory + "gid_map", "0 " + std::to_string(::getegid()) + " 1");
 }
 
+// Ranks are user 0 inside, and would make a folder that this user's `horing status` does not look
+// in.
+void keep_status_folder() {
+  const std::string name(env::kStatusDir.name);
+  const Result<std::string> folder = make_status_folder(status_folders());
+  if (folder.ok()) {
+    ::setenv(name.c_str(), folder->c_str(), 0);
+  }
+}
+
 [[noreturn]] void reap_for_ever() {
   sigset_t all;
   ::sigfillset(&all);
@@ -138,6 +151,9 @@ Result<int> run_in_outer_namespaces(bool keeps_terminal, const std::function<int
   HORING_ASSIGN(Pipe gate, make_pipe());
   HORING_ASSIGN(Pipe ready, make_pipe());
   const bool mapped = needs_user_namespace();
+  if (mapped) {
+    keep_status_folder();
+  }
   uint64_t kinds = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID;
   kinds |= mapped ? static_cast<uint64_t>(CLONE_NEWUSER) : 0;
   const auto outer_init = [&] {

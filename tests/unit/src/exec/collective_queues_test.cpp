@@ -36,7 +36,8 @@ struct QueuesOfRank0 {
   std::byte byte{};
   std::optional<Status> cause;
   LeaveNotices notices;
-  CollectiveQueues queues{{{}, &owner, nullptr, nullptr}};
+  std::shared_ptr<Recorder> recorder = test::must_have(Recorder::create());
+  CollectiveQueues queues{{{}, &owner, nullptr, nullptr, recorder.get()}};
 
   OpKind kind = OpKind::kSend;          // of what is submitted
   Deadline deadline = Deadline::max();  // and its

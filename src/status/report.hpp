@@ -1,0 +1,53 @@
+// What a process says of a job that it is a rank of, as JSON: for `horing status`, and for the file
+// that a failure leaves. Made of the engines' recorders and of what was known when communicators
+// were made: nothing of it needs a lock of an engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/index.hpp"
+#include "exec/recorder.hpp"
+
+namespace ho {
+
+struct WatchedRail {
+  std::string interface;
+  std::string address;
+  uint64_t mbit = 0;  // 0: unknown
+};
+
+struct WatchedCommunicator {
+  uint64_t key = 0;  // no other one of this rank has it
+  uint16_t id = 0;   // 0: the whole job
+  std::string name = {};
+  std::vector<GlobalRank> ranks = {};   // of the job, by the communicator's
+  std::vector<WatchedRail> rails = {};  // of this rank's host
+  std::shared_ptr<const Recorder> recorder = {};
+  std::string cause = {};  // why it has ended; "": it has not
+};
+
+struct WatchedJob {
+  uint64_t job = 0;
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
+  std::string host = {};
+  std::string program = {};
+  std::vector<std::string> hosts = {};  // by rank; empty: not known yet
+  std::vector<WatchedCommunicator> communicators = {};
+};
+
+// What of the operations is told: those under way and the last that ended, or all that are kept.
+enum class ReportDepth : uint8_t { kNow, kAll };
+
+// Times are nanoseconds since 1970; `steady_ns` and `unix_ns` are now.
+[[nodiscard]] std::string report_json(const WatchedJob& job,
+                                      ReportDepth depth,
+                                      int64_t steady_ns,
+                                      int64_t unix_ns);
+// Where a record was written, or why not.
+[[nodiscard]] std::string record_answer_json(const Result<std::string>& file);
+
+}  // namespace ho

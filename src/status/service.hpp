@@ -1,0 +1,108 @@
+// One thread for all jobs of a process, which answers what `horing status` asks and writes what is
+// to be kept of a failure. It drives no operation and takes no lock that a thread holds while it
+// does: its own one is held for as long as it takes to change or copy a description. Nothing wakes
+// it but a question, a signal of HORING_RECORD_SIGNAL, a failure, and the end of the last job.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/status.hpp"
+#include "os/clock.hpp"
+#include "os/event_fd.hpp"
+#include "os/fd.hpp"
+#include "status/report.hpp"
+
+namespace ho {
+
+// The file of a rank in the folder of HORING_RECORD_DIR.
+[[nodiscard]] std::string record_file(const std::string& folder, uint64_t job, uint32_t rank);
+// Whether it could be written, for a job that has no number yet.
+[[nodiscard]] Status check_record_folder(const std::string& folder, uint32_t rank);
+
+class StatusService {
+ private:
+  struct Watched;
+
+ public:
+  // How long failures wait for their files, all of them together: a job may have many
+  // communicators.
+  static constexpr std::chrono::milliseconds kWriteTime{1000};
+
+  // A rank of a job, as long as it lives. Any thread.
+  class Member {
+   public:
+    // `job` without communicators.
+    Member(std::shared_ptr<StatusService> service, WatchedJob job);
+    ~Member();
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    // By rank.
+    void set_hosts(std::vector<std::string> hosts);
+    void add(WatchedCommunicator communicator);
+    void remove(uint64_t key);
+    void set_name(uint64_t key, const std::string& name);
+    // The communicator has ended. Waits, for a moment, until the file is written, where there is to
+    // be one.
+    void failed(uint64_t key, const std::string& cause);
+
+   private:
+    const std::shared_ptr<StatusService> service_;
+    const std::shared_ptr<Watched> watched_;
+  };
+
+  // The one of this process, not of the one that it was forked from. Null: no thread can be had.
+  [[nodiscard]] static std::shared_ptr<StatusService> of_process();
+  ~StatusService();
+  StatusService(const StatusService&) = delete;
+  StatusService& operator=(const StatusService&) = delete;
+
+ private:
+  struct Connection {
+    Fd fd;
+    std::shared_ptr<Watched> job;
+    std::string question;
+    std::string answer;  // what is left of it
+    bool answered = false;
+    Deadline end;
+  };
+
+  StatusService(EventFd wake, std::string record_folder);
+  void open_socket(Watched& watched) const;
+  void run();
+  // false: this thread is to end.
+  [[nodiscard]] bool wait_for_events();
+  void accept_all(const std::shared_ptr<Watched>& job);
+  // false: the connection is over.
+  [[nodiscard]] bool serve(Connection& connection);
+  [[nodiscard]] bool read_question(Connection& connection);
+  [[nodiscard]] std::string answer_to(const Connection& connection);
+  [[nodiscard]] std::string report(const Watched& job, ReportDepth depth);
+  // Where the file is, or why it could not be written.
+  [[nodiscard]] Result<std::string> write_record(Watched& job);
+  void write_due();
+  [[nodiscard]] std::vector<std::shared_ptr<Watched>> jobs();
+
+  const int process_;
+  const std::string record_folder_;  // "": nothing is written
+  const EventFd wake_;
+  std::mutex mutex_;
+  std::condition_variable written_;
+  // Guarded by it.
+  std::list<std::shared_ptr<Watched>> jobs_;
+  bool stopping_ = false;
+  std::chrono::nanoseconds wait_left_ = kWriteTime;
+  // The thread's own.
+  std::list<Connection> connections_;
+  std::thread thread_;
+};
+
+}  // namespace ho

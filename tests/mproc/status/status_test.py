@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""`horing status` and the recorder's files: jobs that hang, that fail and that are killed, and hostile neighbours.
+
+usage: status_test.py HORING ALL_REDUCE_PERF LIBHORING
+
+LIBHORING is what a job in Python loads; empty: there is none.
+"""
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HORING, PERF, LIBRARY = sys.argv[1:4]
+MOST = 120  # seconds for what is to come soon: a busy machine takes long
+ENDLESS = [PERF, "-b", "64K", "-e", "64K", "-n", "1000000", "-w", "0", "-c", "0"]
+PYTHON_JOB = """
+import time
+import horing
+world = horing.Communicator()
+world.barrier()
+print("ready", flush=True)
+if world.rank == 1:
+    time.sleep(600)
+world.barrier()
+"""
+
+
+def until(what, look, seconds=MOST):
+    """What `look` returns once that is true."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not after {seconds} s")
+        time.sleep(0.02)
+    return found
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="horing-status-")
+        self.addCleanup(scratch.cleanup)
+        self.scratch = pathlib.Path(scratch.name)
+        self.folder = self.scratch / "sockets"
+        self.records = self.scratch / "records"
+        self.records.mkdir()
+
+    def environment(self, **variables):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HORING_")}
+        return {**kept, "HORING_STATUS_DIR": str(self.folder), **variables}
+
+    def start(self, *command, ranks="2x2", log=None, **variables):
+        """A job that runs until the test ends."""
+        output = open(log or self.scratch / "job.log", "w")
+        job = subprocess.Popen([HORING, "run", "-n", ranks, "--emulate", "paced", "--quiet", "--", *(command or ENDLESS)],
+                               env=self.environment(**variables), stdout=output, stderr=subprocess.STDOUT)
+        output.close()
+        self.addCleanup(self.end, job)
+        return job
+
+    def end(self, job):
+        for report in self.reports():
+            os.kill(report["pid"], signal.SIGCONT)
+        job.terminate()
+        job.wait(MOST)
+
+    def status(self, *arguments, **variables):
+        return subprocess.run([HORING, "status", *arguments], env=self.environment(**variables), capture_output=True,
+                              text=True, timeout=MOST)
+
+    def view(self, *arguments):
+        """The job as --json has it; nothing while it cannot be had."""
+        answer = self.status("--json", *arguments)
+        return json.loads(answer.stdout) if answer.returncode == 0 else None
+
+    def reports(self):
+        view = self.view()
+        return [rank for rank in view["ranks"] if rank["pid"]] if view else []
+
+    def moving(self, ranks=4):
+        """Once all of the job's ranks are past the calls of their start."""
+        def look():
+            view = self.view()
+            calls = [sum(each["completed"] for each in rank["report"]["communicators"])
+                     for rank in view["ranks"] if rank["report"]] if view else []
+            return view if len(calls) == ranks and min(calls) > 50 else None
+        return until("calls of all ranks", look)
+
+    def hanging(self, rank):
+        """Once all other ranks wait, with that one stopped."""
+        def look():
+            view = self.view()
+            states = {each["rank"]: each["state"] for each in view["ranks"]}
+            expected = {other: "waits" for other in states} | {rank: "stopped"}
+            return view if states == expected else None
+        return until(f"a hang on rank {rank}", look)
+
+    def stop(self, view, rank):
+        os.kill(view["ranks"][rank]["pid"], signal.SIGSTOP)
+
+
+class Hang(Case):
+    def test_a_stopped_rank_is_named_and_all_others_wait_for_it(self):
+        self.start()
+        self.stop(self.moving(), 2)
+        view = self.hanging(2)
+        self.assertEqual(view["waited_for"], [2])
+        self.assertIsNone(view["ranks"][2]["report"])
+        for rank in (0, 1, 3):
+            (world,) = view["ranks"][rank]["report"]["communicators"]
+            (under_way,) = [each for each in world["operations"] if each["ended_ns"] == 0]
+            self.assertEqual((under_way["call"], under_way["bytes"], under_way["state"]), ("all_reduce", 65536, "running"))
+            self.assertLess(under_way["pieces_done"], under_way["pieces"])
+            self.assertNotEqual(under_way["waits_for"]["rank"], rank)
+            self.assertLessEqual(under_way["waits_for"]["since_ns"], view["ranks"][rank]["report"]["time_ns"])
+        table = self.status().stdout
+        self.assertRegex(table, r"(?m)^job [0-9a-f]{16}: 3 of 4 ranks answer; .*all_reduce_perf")
+        self.assertRegex(table, r"(?m)^ +0 +\d+ +\S+ +waits +all_reduce #\d+ of 64 KiB, \d+ of \d+ pieces ")
+        self.assertRegex(table, r"(?m)^ +2 +\d+ +\S+ +stopped$")
+        self.assertRegex(table, r"(?m)^Ranks wait in the end for rank 2 \(\S+\): stopped$")
+        self.assertEqual(table.count(" 127."), 2, table)  # a rail of each node
+
+    def test_a_job_goes_on_after_it_was_asked_while_it_hung(self):
+        self.start()
+        before = self.moving()
+        self.stop(before, 1)
+        hung = self.hanging(1)
+        os.kill(hung["ranks"][1]["pid"], signal.SIGCONT)
+        completed = hung["ranks"][0]["report"]["communicators"][0]["completed"]
+        until("more calls", lambda: self.moving()["ranks"][0]["report"]["communicators"][0]["completed"] > completed)
+
+    @unittest.skipUnless(LIBRARY, "a sanitizer's runtime cannot be loaded late")
+    def test_a_job_in_python_is_seen_without_its_help(self):
+        self.start(sys.executable, "-c", PYTHON_JOB, ranks="1x2", HORING_LIBRARY=LIBRARY)
+        def look():
+            view = self.view()
+            states = [rank["state"] for rank in view["ranks"]] if view else []
+            return view if states == ["waits", "idle"] else None
+        try:
+            view = until("rank 0 in the second barrier", look)
+        except AssertionError as late:
+            raise AssertionError(self.status().stdout + (self.scratch / "job.log").read_text()) from late
+        self.assertEqual(view["waited_for"], [1])
+        self.assertRegex(self.status().stdout, r"(?m)^Ranks wait in the end for rank 1 \(\S+\): idle, since ")
+
+
+class Records(Case):
+    def test_a_deadline_leaves_a_file_of_every_rank_that_can_write(self):
+        job = self.start(HORING_TIMEOUT_MS="2000", HORING_RECORD_DIR=str(self.records))
+        self.stop(self.moving(), 3)
+        files = until("three files", lambda: found if len(found := list(self.records.glob("*-rank*.json"))) == 3 else None)
+        self.assertNotEqual(job.wait(MOST), 0)
+        self.assertEqual({path.name.partition("-")[2] for path in files}, {"rank0.json", "rank1.json", "rank2.json"})
+        for path in files:
+            report = json.loads(path.read_text())
+            (world,) = report["communicators"]
+            self.assertIn("rank 3", world["cause"])
+            ended = [each for each in world["operations"] if each["state"] == "completed"]
+            self.assertGreater(len(ended), 1)
+            last = world["operations"][-1]
+            self.assertIn(last["state"], ("running", "failed"))
+            self.assertIn("rank", last["waits_for"])
+            self.assertLessEqual(ended[-1]["entered_ns"], ended[-1]["first_piece_ns"])
+            self.assertLessEqual(ended[-1]["first_piece_ns"], ended[-1]["last_piece_ns"])
+            self.assertLessEqual(ended[-1]["last_piece_ns"], ended[-1]["ended_ns"])
+
+    def test_a_signal_and_a_question_make_running_ranks_write(self):
+        self.start(HORING_RECORD_SIGNAL=str(int(signal.SIGUSR2)), HORING_RECORD_DIR=str(self.records))
+        view = self.moving()
+        os.kill(view["ranks"][1]["pid"], signal.SIGUSR2)
+        path = self.records / f"{view['job']}-rank1.json"
+        until("the file of rank 1", path.exists)
+        self.assertEqual(json.loads(path.read_text())["rank"], 1)
+        answer = self.status("--record")
+        self.assertEqual((answer.returncode, answer.stderr), (0, ""))
+        for rank in range(4):
+            path = self.records / f"{view['job']}-rank{rank}.json"
+            self.assertIn(f"rank {rank}: {path}\n", answer.stdout)
+            self.assertLessEqual(len(json.loads(path.read_text())["communicators"][0]["operations"]), 1024)
+
+    def test_a_folder_that_cannot_be_written_ends_the_start(self):
+        job = self.start(HORING_RECORD_DIR=str(self.scratch / "missing"))
+        self.assertNotEqual(job.wait(MOST), 0)
+        self.assertIn("HORING_RECORD_DIR", (self.scratch / "job.log").read_text())
+
+
+class Jobs(Case):
+    def test_of_several_jobs_one_is_to_be_named(self):
+        self.start(ranks="1x2", log=self.scratch / "a.log")
+        self.start(ranks="1x2", log=self.scratch / "b.log")
+        def look():
+            answer = self.status()
+            return answer if answer.returncode == 1 and answer.stdout.count("all_reduce_perf") == 2 else None
+        answer = until("two jobs", look)
+        self.assertIn("several jobs run on this host: name one", answer.stderr)
+        names = [line.split()[0] for line in answer.stdout.splitlines()[1:]]
+        for name in names:
+            self.assertRegex(until("its ranks", lambda name=name: self.status(name[:8])).stdout, f"^job {name}: ")
+        unknown = self.status(names[0][:-1] + ("1" if names[0][-1] == "0" else "0"))
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn("runs on this host; near it: " + names[0], unknown.stderr)
+        for name in names:
+            for rank in self.view(name)["ranks"]:
+                os.kill(rank["pid"], signal.SIGKILL)
+
+    def test_no_job_says_where_it_looked(self):
+        answer = self.status()
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn(f"no job of user {os.geteuid()} runs on this host", answer.stderr)
+        self.assertIn(f"{self.folder}: is not there", answer.stderr)
+        self.assertIn("HORING_STATUS_DIR=none", self.status(HORING_STATUS_DIR="none").stderr)
+
+    def test_sockets_of_a_killed_job_are_removed_when_asked(self):
+        job = self.start()
+        view = self.moving()
+        for rank in view["ranks"]:
+            os.kill(rank["pid"], signal.SIGKILL)
+        job.wait(MOST)
+        self.assertGreaterEqual(len(list(self.folder.iterdir())), 1)
+        self.assertIn("no job of user", self.status().stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_job_that_ends_leaves_no_socket(self):
+        job = self.start(PERF, "-b", "8", "-e", "8", "-n", "1")
+        self.assertEqual(job.wait(MOST), 0)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Hostile(Case):
+    def refused(self, why):
+        job = self.start(PERF, "-b", "8", "-e", "8", "-n", "1")
+        self.assertEqual(job.wait(MOST), 0)
+        self.assertRegex((self.scratch / "job.log").read_text(), f"horing status will not find this rank: .*{why}")
+        self.assertIn(why, self.status().stderr)
+
+    def test_a_folder_that_others_may_enter_is_not_used(self):
+        self.folder.mkdir(mode=0o755)
+        self.folder.chmod(0o755)
+        self.refused("other users may enter it")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_link_in_the_place_of_the_folder_is_not_followed(self):
+        elsewhere = self.scratch / "elsewhere"
+        elsewhere.mkdir(mode=0o700)
+        self.folder.symlink_to(elsewhere)
+        self.refused("is no folder")
+        self.assertEqual(list(elsewhere.iterdir()), [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a folder away")
+    def test_a_folder_of_another_user_is_not_used(self):
+        self.folder.mkdir(mode=0o700)
+        os.chown(self.folder, 65534, 65534)
+        self.refused("belongs to user 65534")
+
+    def test_what_a_rank_is_sent_does_not_disturb_it(self):
+        self.start()
+        view = self.moving()
+        path = str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}")
+        silent = []
+        for sent in (b"", b"\0" * 63, b"x" * 100000, b"horing 2 status\n", b"horing 1 status", b"\n"):
+            client = socket.socket(socket.AF_UNIX)
+            self.addCleanup(client.close)
+            client.settimeout(MOST)
+            client.connect(path)
+            try:
+                client.sendall(sent)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            silent.append(client)
+        self.assertEqual(len(self.moving()["ranks"]), 4)
+        answer = b""
+        while part := silent[3].recv(4096):
+            answer += part
+        self.assertIn("another version", json.loads(answer)["error"])
+        # Nobody is waited for without end.
+        self.assertEqual(silent[0].recv(1), b"")
+
+    def test_a_socket_that_answers_nonsense_is_named_as_such(self):
+        self.folder.mkdir(mode=0o700)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(str(self.folder / f"00c0ffee00c0ffee-7-{os.getpid()}"))
+        listener.listen()
+        for nonsense in (b"\xff\x00", b"[]", b'{"time_ns": "x"}', b'{"host": 3, "time_ns": 1, "communicators": [[]]}'):
+            asking = subprocess.Popen([HORING, "status"], env=self.environment(), stdout=subprocess.PIPE, text=True)
+            connection, _ = listener.accept()
+            connection.recv(100)
+            connection.sendall(nonsense)
+            connection.close()
+            self.assertRegex(asking.communicate(timeout=MOST)[0], r"(?m)^ +7 +\d+ +answers what is no report$")
+            self.assertEqual(asking.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

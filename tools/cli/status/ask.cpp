@@ -1,0 +1,185 @@
+#include "cli/status/ask.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "os/clock.hpp"
+#include "os/fd_passing.hpp"
+#include "os/local_socket.hpp"
+
+namespace ho {
+namespace {
+
+constexpr size_t kMaxAnswerBytes = size_t{64} << 20U;
+
+struct Socket {
+  StatusSocketName name;
+  std::string path;
+};
+
+// Those of a folder that nobody else can have filled; why it has none, where that is so.
+std::vector<Socket> sockets_in(const std::string& folder, std::string* why) {
+  const Status status = check_status_folder(folder);
+  std::error_code error;
+  if (!status.ok()) {
+    *why = std::filesystem::exists(folder, error) ? status.message() : folder + ": is not there";
+    return {};
+  }
+  std::vector<Socket> sockets;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (const auto name = parse_status_socket_name(entry.path().filename().string())) {
+      sockets.push_back({*name, entry.path().string()});
+    }
+  }
+  *why = error ? folder + ": " + error.message() : folder + ": no rank listens there";
+  return sockets;
+}
+
+// 'R', 'S', 'T', ..; 0: there is no such process to be seen.
+char process_state(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string stat = text.str();
+  const size_t name_end = stat.rfind(')');  // the name may hold anything
+  return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
+}
+
+RankAnswer without_answer(pid_t pid) {
+  const char state = process_state(pid);
+  return state == 'T' || state == 't' ? RankAnswer::kStopped : RankAnswer::kNoAnswer;
+}
+
+class Question {
+ public:
+  explicit Question(RankReply& rank) : rank_(rank) {}
+
+  // false: nobody listens there any more.
+  [[nodiscard]] bool ask(const std::string& path, std::string_view question) {
+    rank_.pid = rank_.name.pid;
+    Result<Fd> connected = connect_local(path);
+    if (!connected.ok()) {
+      return connected.status().code() != StatusCode::kConnection;
+    }
+    const Result<ProcessCredentials> who = peer_credentials(*connected);
+    if (!who.ok() || who->uid != ::geteuid()) {
+      rank_.what = RankAnswer::kOtherOwner;
+      return true;
+    }
+    rank_.pid = who->pid;
+    const std::string line = std::string(question) + "\n";
+    // A new connection takes so little.
+    if (::send(connected->get(), line.data(), line.size(), MSG_NOSIGNAL) ==
+        static_cast<ssize_t>(line.size())) {
+      fd_ = *std::move(connected);
+    }
+    return true;
+  }
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  void read() {
+    std::array<char, 65536> bytes{};
+    while (fd_.valid()) {
+      const ssize_t got = ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+      }
+      if (got > 0 && rank_.answer.size() < kMaxAnswerBytes) {
+        rank_.answer.append(bytes.data(), static_cast<size_t>(got));
+        continue;
+      }
+      rank_.what = got == 0 && !rank_.answer.empty() ? RankAnswer::kAnswered : rank_.what;
+      fd_.reset();
+    }
+  }
+  void give_up() {
+    if (rank_.what == RankAnswer::kNoAnswer) {
+      rank_.what = without_answer(rank_.pid);
+    }
+  }
+
+ private:
+  RankReply& rank_;
+  Fd fd_;
+};
+
+void read_until(std::vector<Question>& questions, Deadline end) {
+  while (!passed(end)) {
+    std::vector<pollfd> waited;
+    for (const Question& question : questions) {
+      waited.push_back({question.fd(), POLLIN, 0});
+    }
+    if (std::ranges::all_of(waited, [](const pollfd& each) { return each.fd < 0; })) {
+      return;
+    }
+    const auto most = std::chrono::ceil<std::chrono::milliseconds>(left(end));
+    (void)::poll(waited.data(), waited.size(), static_cast<int>(most.count()));
+    for (Question& question : questions) {
+      question.read();
+    }
+  }
+}
+
+}  // namespace
+
+RankReplies ask_ranks(const std::vector<std::string>& folders,
+                      std::string_view job,
+                      std::string_view question,
+                      std::chrono::milliseconds most) {
+  const Deadline end = deadline_after(most);
+  RankReplies replies;
+  std::vector<Socket> sockets;
+  for (const std::string& folder : folders) {
+    std::string why;
+    const std::vector<Socket> found = sockets_in(folder, &why);
+    sockets.insert(sockets.end(), found.begin(), found.end());
+    if (found.empty()) {
+      replies.looked.push_back(why);
+    }
+  }
+  std::erase_if(
+      sockets, [job](const Socket& socket) { return !job_name(socket.name.job).starts_with(job); });
+  std::ranges::sort(sockets, [](const Socket& a, const Socket& b) {
+    return std::tie(a.name.job, a.name.rank, a.name.pid) <
+           std::tie(b.name.job, b.name.rank, b.name.pid);
+  });
+  replies.ranks.reserve(sockets.size());  // questions refer to them
+  std::vector<Question> questions;
+  for (const Socket& socket : sockets) {
+    Question one(replies.ranks.emplace_back(RankReply{.name = socket.name}));
+    if (one.ask(socket.path, question)) {
+      questions.push_back(std::move(one));
+    } else {
+      (void)::unlink(socket.path.c_str());
+      replies.ranks.pop_back();
+    }
+  }
+  read_until(questions, end);
+  for (Question& each : questions) {
+    each.give_up();
+  }
+  return replies;
+}
+
+std::vector<std::string> jobs_in(const std::vector<std::string>& folders) {
+  std::set<std::string> jobs;
+  std::string why;
+  for (const std::string& folder : folders) {
+    for (const Socket& socket : sockets_in(folder, &why)) {
+      jobs.insert(job_name(socket.name.job));
+    }
+  }
+  return {jobs.begin(), jobs.end()};
+}
+
+}  // namespace ho

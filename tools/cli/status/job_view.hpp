@@ -1,0 +1,52 @@
+// What the ranks of one job have answered, as one view of the job: a table, or JSON. Pure.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/status/ask.hpp"
+
+namespace ho {
+
+// For whom, and since when, the first operation of a rank waits.
+struct RankWait {
+  std::string what;              // "recv", "send", ..
+  std::optional<uint32_t> rank;  // of the job
+  std::optional<uint32_t> rail;
+  uint32_t step = 0;  // of `steps`; 0: none
+  uint32_t steps = 0;
+  double since_s = 0;
+};
+
+struct RankView {
+  uint32_t rank = 0;
+  pid_t pid = 0;
+  std::string host = {};
+  // "waits", "moves", "idle", "failed", "starts"; of one that has not answered "stopped", "does not
+  // answer", "another user's", "missing".
+  std::string state = {};
+  std::string call = {};  // "all_reduce #12 of 64 MiB", since when it is idle, or why it has failed
+  std::optional<RankWait> wait = {};
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+  nlohmann::json report = {};  // its answer; null: none
+};
+
+struct JobView {
+  std::string job;
+  std::string program;
+  std::vector<RankView> ranks;  // all, where one has answered
+  // On whom those that wait do so in the end; empty: nobody waits, or in a circle.
+  std::vector<uint32_t> waited_for;
+  [[nodiscard]] size_t answered() const;
+};
+
+// `replies`: of one job, at least one.
+[[nodiscard]] JobView view_of(const std::vector<RankReply>& replies);
+[[nodiscard]] std::string job_table(const JobView& view);
+[[nodiscard]] std::string job_json(const JobView& view);
+
+}  // namespace ho

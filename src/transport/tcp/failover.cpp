@@ -26,9 +26,11 @@ constexpr int64_t kOtherEndNs = 100 * kMs;
 constexpr int64_t kLendNs = kMs / 10;
 // Small messages between two looks at what has arrived.
 constexpr uint32_t kLookEvery = 32;
-// Between two looks whether the link's own rail is back.
-constexpr int64_t kFirstProbeNs = 2'000 * kMs;
+// Between two looks whether the link's own rail is back: at least so long, and an eighth of the time
+// that it has been gone.
+constexpr int64_t kFirstProbeNs = 500 * kMs;
 constexpr int64_t kLongestProbeNs = 64'000 * kMs;
+constexpr int64_t kProbeShare = 8;
 
 }  // namespace
 
@@ -97,6 +99,11 @@ void Failover::lose(const Status& cause) {
   lost_ = true;
   note_event(connections().with_path(cause));
   const int64_t now = now_ns();
+  if (connections().way().path == home_) {
+    // A rail that comes and goes is taken back ever later.
+    const bool again = probe_pause_ns_ != 0 && now - resumed_at_ns_ < kLongestProbeNs;
+    probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
+  }
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
   const std::vector<Path> all = paths();
@@ -233,8 +240,8 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
   log_debug("link tries another way: {}", last_failure_.message());
   attempt_.reset();
   if (flows()) {
-    probe_pause_ns_ = std::min(2 * probe_pause_ns_, kLongestProbeNs);
-    probe_at_ns_ = now + probe_pause_ns_;
+    const int64_t pause = std::max(probe_pause_ns_, (now - resumed_at_ns_) / kProbeShare);
+    probe_at_ns_ = now + std::clamp(pause, kFirstProbeNs, kLongestProbeNs);
     return;
   }
   next_path_ = (next_path_ + 1) % paths().size();
@@ -351,10 +358,7 @@ void Failover::note_resumed() {
   const int64_t now = now_ns();
   const auto& path = connections().way().path;
   const bool home = path == home_;
-  // A rail that comes and goes is taken back ever later.
-  const bool again = resumed_at_ns_ != 0 && now - resumed_at_ns_ < kLongestProbeNs;
-  probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
-  probe_at_ns_ = now + probe_pause_ns_;
+  probe_at_ns_ = now + std::max(probe_pause_ns_, kFirstProbeNs);
   resumed_at_ns_ = now;
   event_ = true;
   mending_ = false;

@@ -149,7 +149,7 @@ class Failover {
   std::string down_;  // why the attempt cannot succeed
   Status last_failure_;
   int64_t probe_at_ns_ = 0;
-  int64_t probe_pause_ns_ = 0;
+  int64_t probe_pause_ns_ = 0;  // 0: it has never been lost
 };
 
 }  // namespace ho::tcp

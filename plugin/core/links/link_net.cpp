@@ -37,7 +37,7 @@ Result<LinkEnd> LinkNet::end_of(void* context, int32_t device, int32_t traffic_c
   LinkEnd end = end_;
   end.device = chosen->properties.name;
   // Equal devices of two hosts stay equal: they are tried first.
-  std::ranges::rotate(end.rails, end.rails.begin() + device);
+  std::rotate(end.rails.begin(), end.rails.begin() + device, end.rails.end());
   for (RailInterface& rail : end.rails) {
     rail.traffic_class = chosen->rail.traffic_class;
   }

@@ -26,8 +26,8 @@ constexpr int64_t kOtherEndNs = 100 * kMs;
 constexpr int64_t kLendNs = kMs / 10;
 // Small messages between two looks at what has arrived.
 constexpr uint32_t kLookEvery = 32;
-// Between two looks whether the link's own rail is back: at least so long, and an eighth of the time
-// that it has been gone.
+// Between two looks whether the link's own rail is back: at least so long, and an eighth of the
+// time that it has been gone.
 constexpr int64_t kFirstProbeNs = 500 * kMs;
 constexpr int64_t kLongestProbeNs = 64'000 * kMs;
 constexpr int64_t kProbeShare = 8;

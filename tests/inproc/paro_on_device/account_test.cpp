@@ -1,5 +1,6 @@
 // What a runner on devices takes, as the planner reckons it; gradients of 16 bits that are sent in
 // fp32.
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,17 +61,15 @@ void step_with(StepRunner& runner, float value) {
   expect(must_have(runner.flush(0)).value().outcome.applied, "the step is taken");
 }
 
-}  // namespace
-
-TEST_CASE("the planner's memory of a job on devices is the runner's with its padding") {
+void check_memory(std::span<const Strategy> strategies) {
   reset_doubles(Mode::kEager);
-  ho::test::require_job({"2x2"}, [](ho_comm* comm) {
+  ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
     const RankDevice device(comm);
-    for (const Strategy& strategy : all_strategies()) {
+    for (const Strategy& strategy : strategies) {
       for (const bool in_fp32 : {false, true}) {
         for (const uint64_t bucket_bytes : {0U, 600U}) {
           if ((bucket_bytes > 0) != in_fp32 && letters(strategy) != "IIG") {
-            continue;  // every strategy with two of the four
+            continue;  // each strategy with two of the four
           }
           RunnerConfig config = in_bfloat16(strategy);
           config.bucket_bytes = bucket_bytes;
@@ -93,11 +92,11 @@ TEST_CASE("the planner's memory of a job on devices is the runner's with its pad
 }
 
 // 257 has 9 bits, and bfloat16 8.
-TEST_CASE("gradients that 16 bits cannot add are right where they are sent in fp32") {
+void check_sums(std::span<const Strategy> strategies) {
   reset_doubles(Mode::kRandom);
-  ho::test::require_job({"2x2"}, [](ho_comm* comm) {
+  ho::test::require_job({"2x2"}, [&](ho_comm* comm) {
     const RankDevice device(comm);
-    for (const Strategy& strategy : all_strategies()) {
+    for (const Strategy& strategy : strategies) {
       for (const bool in_fp32 : {false, true}) {
         if (!in_fp32 && letters(strategy) != "IIG") {
           continue;  // that 16 bits are not enough is seen with one
@@ -120,4 +119,22 @@ TEST_CASE("gradients that 16 bits cannot add are right where they are sent in fp
     }
   });
   CHECK(left_on_doubles() == "");
+}
+
+}  // namespace
+
+TEST_CASE("the planner's memory of a job on devices is the runner's with its padding") {
+  check_memory(strategies_of_all_scopes());
+}
+
+TEST_CASE("the planner's memory of a job of any strategy on devices is the runner's", "[.more]") {
+  check_memory(all_strategies());
+}
+
+TEST_CASE("gradients that 16 bits cannot add are right where they are sent in fp32") {
+  check_sums(strategies_of_all_scopes());
+}
+
+TEST_CASE("gradients that 16 bits cannot add are right in fp32 with any strategy", "[.more]") {
+  check_sums(all_strategies());
 }

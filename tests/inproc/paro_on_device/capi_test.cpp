@@ -1,6 +1,7 @@
 // paro.h with states on devices of the double, moved by the double of NCCL.
 #include <paro.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -204,6 +205,10 @@ TEST_CASE("a program in C goes on after a rejoin with the step after the last on
       must(paro_runner_step(runner, &report));
     }
     run_hooks(runner, &device);
+    // Step 2 has ended on this device: step 3 computes with what it has brought.
+    if (!device.computed_within(std::chrono::seconds(60))) {
+      throw std::runtime_error("the hooks of step 3 do not end");
+    }
     ho::test::must(ho_barrier(comm, nullptr, nullptr));
     if (ho_comm_rank(comm) == 1) {
       must(paro_runner_abort(runner, "enough"));

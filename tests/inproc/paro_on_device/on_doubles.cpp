@@ -33,6 +33,14 @@ bool RankDevice::computed_within(std::chrono::milliseconds limit) const {
   return passed;
 }
 
+std::vector<Strategy> strategies_of_all_scopes() {
+  std::vector<Strategy> strategies;
+  for (const char* const triple : {"NNN", "NII", "IIG", "GGG"}) {
+    strategies.push_back(must_have(parse_strategy(triple)));
+  }
+  return strategies;
+}
+
 void all_come(ho_comm* comm) {
   ho::test::must(ho_barrier(comm, nullptr, nullptr));
 }

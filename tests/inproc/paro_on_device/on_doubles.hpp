@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "on_device/device_state_memory.hpp"
 #include "on_nccl.hpp"
@@ -26,6 +27,10 @@ class RankDevice {
   std::unique_ptr<DeviceStateMemory> memory_;
   RankStates states_;
 };
+
+// A few that have parameters, gradients and optimizer states at each scope once: what a runner does
+// at a scope is the same in the others, which the long run has.
+[[nodiscard]] std::vector<Strategy> strategies_of_all_scopes();
 
 // Every rank has come here.
 void all_come(ho_comm* comm);

@@ -3,6 +3,7 @@
 // updated.
 #include <array>
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -77,47 +78,85 @@ StepControl control_of(const StepRunner& runner) {
   return control;
 }
 
+void check_held_steps(Mode mode, std::initializer_list<const char*> triples) {
+  for (const char* const triple : triples) {
+    INFO(triple << ", mode " << static_cast<int>(mode));
+    on_devices(triple, mode, [](ho_comm* comm, StepRunner& runner, Job& /*job*/) {
+      for (uint32_t warm_up = 0; warm_up < 2; ++warm_up) {
+        paro::test::run_hooks(runner);
+        static_cast<void>(must_have(runner.step()));
+      }
+      static_cast<void>(flushed(runner));
+      all_come(comm);
+      if (ho_comm_rank(comm) == 0) {
+        ho::cuda_double::forget_counts();
+      }
+      all_come(comm);
+      // A wait for anything from here on would end at its deadline, with an error.
+      ho::nccl_double::hold(ho_comm_rank(comm));
+      paro::test::run_hooks(runner);
+      const StepReport held = must_have(runner.step());
+      paro::test::run_hooks(runner);
+      if (held.step != 3 || held.outcome.step != 2 || held.wait_ns > held.step_ns) {
+        throw std::runtime_error("the report is of another step");
+      }
+      if (must_have(runner.flush(1))) {
+        throw std::runtime_error("the outcome is known of a step that is held");
+      }
+      if (ho::cuda_double::synchronizing_calls() > 0 ||
+          ho::cuda_double::allocations_while_pending() > 0) {
+        throw std::runtime_error("a step has calls that may wait for the device");
+      }
+      all_come(comm);
+      ho::nccl_double::let_go(ho_comm_rank(comm));
+      const StepReport next = must_have(runner.step());
+      if (next.step != 4 || next.outcome.step != 3 || flushed(runner).step != 4) {
+        throw std::runtime_error("the outcome is of another step");
+      }
+    });
+  }
+}
+
+void check_abort(Mode mode) {
+  on_devices("IIG", mode, [](ho_comm* comm, StepRunner& runner, Job& job) {
+    static_cast<void>(train_step(runner, job, 0));
+    static_cast<void>(train_step(runner, job, 1));
+    static_cast<void>(flushed(runner));
+    all_come(comm);
+    ho::nccl_double::hold(ho_comm_rank(comm));
+    paro::test::run_hooks(runner);
+    static_cast<void>(must_have(runner.step()));
+    all_come(comm);
+    if (ho_comm_rank(comm) == 2) {
+      runner.abort("the user has had enough");
+    }
+    must_say(runner.flush(0).status().message(), "the user has had enough");
+    // What is behind the collectives runs now, over what they have not brought.
+    if (control_of(runner).left_out != ho::device::kLost) {
+      throw std::runtime_error("the device does not know that the step has failed");
+    }
+    all_come(comm);
+    ho::nccl_double::let_go(ho_comm_rank(comm));
+    all_come(comm);
+    must_be_ok(runner.rejoin(comm));
+    if (runner.updater().applied_steps() != 2) {
+      throw std::runtime_error("the step counts");
+    }
+    static_cast<void>(train_step(runner, job, 2));
+    must_equal(masters_of(runner), masters_after(comm, job, 3));
+  });
+}
+
 }  // namespace
 
 TEST_CASE("hooks and step return while the device can do nothing of what they give it") {
-  for (const Mode mode : {Mode::kRandom, Mode::kLazy}) {
-    for (const char* const triple : {"NNN", "IIG", "GGG"}) {
-      INFO(triple << ", mode " << static_cast<int>(mode));
-      on_devices(triple, mode, [](ho_comm* comm, StepRunner& runner, Job& /*job*/) {
-        for (uint32_t warm_up = 0; warm_up < 2; ++warm_up) {
-          run_hooks(runner);
-          static_cast<void>(must_have(runner.step()));
-        }
-        static_cast<void>(flushed(runner));
-        all_come(comm);
-        if (ho_comm_rank(comm) == 0) {
-          ho::cuda_double::forget_counts();
-        }
-        all_come(comm);
-        // A wait for anything from here on would end at its deadline, with an error.
-        ho::nccl_double::hold(ho_comm_rank(comm));
-        run_hooks(runner);
-        const StepReport held = must_have(runner.step());
-        run_hooks(runner);
-        if (held.step != 3 || held.outcome.step != 2 || held.wait_ns > held.step_ns) {
-          throw std::runtime_error("the report is of another step");
-        }
-        if (must_have(runner.flush(1))) {
-          throw std::runtime_error("the outcome is known of a step that is held");
-        }
-        if (ho::cuda_double::synchronizing_calls() > 0 ||
-            ho::cuda_double::allocations_while_pending() > 0) {
-          throw std::runtime_error("a step has calls that may wait for the device");
-        }
-        all_come(comm);
-        ho::nccl_double::let_go(ho_comm_rank(comm));
-        const StepReport next = must_have(runner.step());
-        if (next.step != 4 || next.outcome.step != 3 || flushed(runner).step != 4) {
-          throw std::runtime_error("the outcome is of another step");
-        }
-      });
-    }
-  }
+  check_held_steps(Mode::kRandom, {"NNN", "GGG"});
+  check_held_steps(Mode::kLazy, {"IIG"});
+}
+
+TEST_CASE("hooks and step return with each strategy and order of a held device", "[.more]") {
+  check_held_steps(Mode::kRandom, {"IIG"});
+  check_held_steps(Mode::kLazy, {"NNN", "GGG"});
 }
 
 TEST_CASE("a step's report has the outcome of the one before, and flush its own on any rank") {
@@ -254,35 +293,12 @@ TEST_CASE("a step that ranks end and one drops is named on all, and changes noth
 }
 
 TEST_CASE("an abort of a step that was given to the device changes nothing, and ranks go on") {
-  for (const Mode mode : {Mode::kEager, Mode::kRandom, Mode::kLazy}) {
-    on_devices("IIG", mode, [](ho_comm* comm, StepRunner& runner, Job& job) {
-      static_cast<void>(train_step(runner, job, 0));
-      static_cast<void>(train_step(runner, job, 1));
-      static_cast<void>(flushed(runner));
-      all_come(comm);
-      ho::nccl_double::hold(ho_comm_rank(comm));
-      run_hooks(runner);
-      static_cast<void>(must_have(runner.step()));
-      all_come(comm);
-      if (ho_comm_rank(comm) == 2) {
-        runner.abort("the user has had enough");
-      }
-      must_say(runner.flush(0).status().message(), "the user has had enough");
-      // What is behind the collectives runs now, over what they have not brought.
-      if (control_of(runner).left_out != ho::device::kLost) {
-        throw std::runtime_error("the device does not know that the step has failed");
-      }
-      all_come(comm);
-      ho::nccl_double::let_go(ho_comm_rank(comm));
-      all_come(comm);
-      must_be_ok(runner.rejoin(comm));
-      if (runner.updater().applied_steps() != 2) {
-        throw std::runtime_error("the step counts");
-      }
-      static_cast<void>(train_step(runner, job, 2));
-      must_equal(masters_of(runner), masters_after(comm, job, 3));
-    });
-  }
+  check_abort(Mode::kEager);  // as early as can be
+  check_abort(Mode::kLazy);   // as late
+}
+
+TEST_CASE("an abort of a step that the device has at any time begun changes nothing", "[.more]") {
+  check_abort(Mode::kRandom);
 }
 
 TEST_CASE("a step that has ended when something fails counts after the ranks have rejoined") {

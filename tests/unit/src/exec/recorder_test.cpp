@@ -24,7 +24,7 @@ MadeCall gather(uint32_t number, uint16_t root, uint64_t count = 12) {
   return call;
 }
 
-struct Bench {
+struct RecordedCalls {
   std::shared_ptr<Recorder> recorder = test::must_have(Recorder::create());
 
   OperationRecord begin(const MadeCall& made, uint64_t bytes = 48) {
@@ -45,7 +45,7 @@ MadeCall on_channel(MadeCall call, uint8_t channel) {
 }  // namespace
 
 TEST_CASE("a peer's call is compared with the own one of its number and channel") {
-  Bench bench;
+  RecordedCalls bench;
   const Recorder& history = *bench.recorder;
   bench.begin(gather(1, 0));
   bench.begin(gather(2, 0));
@@ -60,7 +60,7 @@ TEST_CASE("a peer's call is compared with the own one of its number and channel"
 }
 
 TEST_CASE("where in its call a peer is makes no other call of it") {
-  Bench bench;
+  RecordedCalls bench;
   const Recorder& history = *bench.recorder;
   bench.begin(gather(1, 0));
   MadeCall peer = gather(1, 0);
@@ -86,7 +86,7 @@ TEST_CASE("an error names every collective and its root as the plans do") {
 }
 
 TEST_CASE("calls with a label are compared in their order, whatever their channel") {
-  Bench bench;
+  RecordedCalls bench;
   const Recorder& history = *bench.recorder;
   MadeCall own = gather(1, 0);
   own.frame.flags = kLabelled;
@@ -107,7 +107,7 @@ TEST_CASE("calls with a label are compared in their order, whatever their channe
 }
 
 TEST_CASE("only the last calls of a channel are kept") {
-  Bench bench;
+  RecordedCalls bench;
   const Recorder& history = *bench.recorder;
   for (uint32_t number = 1; number <= Recorder::kKept + 1; ++number) {
     bench.begin(gather(number, 0));
@@ -141,7 +141,7 @@ TEST_CASE("a wait is asked about when nothing has moved, and again ever later") 
 }
 
 TEST_CASE("a record is read as it was written, in all of its parts") {
-  Bench bench;
+  RecordedCalls bench;
   OperationRecord record = bench.begin(gather(7, 0));
   record.progress.state = OperationProgress::State::kRunning;
   record.progress.first_piece_ns = 11;
@@ -178,7 +178,7 @@ TEST_CASE("a record is read as it was written, in all of its parts") {
 }
 
 TEST_CASE("what completed counts with its bytes and waits for nobody") {
-  Bench bench;
+  RecordedCalls bench;
   OperationRecord completed = bench.begin(gather(1, 0), 100);
   OperationRecord failed = bench.begin(gather(2, 0), 10);
   for (OperationRecord* record : {&completed, &failed}) {
@@ -199,7 +199,7 @@ TEST_CASE("what completed counts with its bytes and waits for nobody") {
 }
 
 TEST_CASE("an operation that waits is seen however many began behind it") {
-  Bench bench;
+  RecordedCalls bench;
   OperationRecord stuck = bench.begin(gather(1, 0));
   for (uint32_t number = 2; number <= Recorder::kKept + 10; ++number) {
     bench.begin(gather(number, 0));

@@ -201,7 +201,8 @@ std::shared_ptr<StatusService> StatusService::of_process() {
       log_warn("horing status will not find this process: {}", wake.status().message());
       return nullptr;
     }
-    service.reset(new StatusService(*std::move(wake), env::text(env::kRecordDir)));
+    service = std::shared_ptr<StatusService>(
+        new StatusService(*std::move(wake), env::text(env::kRecordDir)));
     current = service;
   }
   return service;

@@ -116,6 +116,7 @@ class Question {
 void read_until(std::vector<Question>& questions, Deadline end) {
   while (!passed(end)) {
     std::vector<pollfd> waited;
+    waited.reserve(questions.size());
     for (const Question& question : questions) {
       waited.push_back({question.fd(), POLLIN, 0});
     }

@@ -527,6 +527,23 @@ bool Run::waits_for_others(const Queue& queue) const {
                      : pieces_.ready(queue.op(), queue.piece);
 }
 
+OperationWait Run::wait_of(const Queue& queue) const {
+  OperationWait wait;
+  wait.on_rail = queue.layout->lane == Lane::kInter;
+  wait.peer = queue.layout->peer;
+  wait.rail = queue.layout->rail;
+  wait.since_ns = std::max(started_ns_, queue.ended ? last_piece_ns_ : queue.head_since_ns);
+  wait.kind = !queue.started.empty() ? OperationWait::Kind::kDevice
+              : queue.ended          ? OperationWait::Kind::kRead
+              : queue.layout->sends  ? OperationWait::Kind::kSend
+                                     : OperationWait::Kind::kReceive;
+  if (!queue.ended) {
+    wait.step = schedule_->op(queue.op()).step + 1;
+    wait.steps = schedule_->step_count.at(static_cast<size_t>(queue.layout->lane));
+  }
+  return wait;
+}
+
 OperationWait Run::longest_wait() const {
   OperationWait longest;
   if (started_ns_ == 0) {
@@ -537,19 +554,7 @@ OperationWait Run::longest_wait() const {
     if (!waits_for_others(queue) || queue.layout->link == nullptr) {
       continue;
     }
-    OperationWait wait;
-    wait.on_rail = queue.layout->lane == Lane::kInter;
-    wait.peer = queue.layout->peer;
-    wait.rail = queue.layout->rail;
-    wait.since_ns = std::max(started_ns_, queue.ended ? last_piece_ns_ : queue.head_since_ns);
-    wait.kind = !queue.started.empty() ? OperationWait::Kind::kDevice
-                : queue.ended          ? OperationWait::Kind::kRead
-                : queue.layout->sends  ? OperationWait::Kind::kSend
-                                       : OperationWait::Kind::kReceive;
-    if (!queue.ended) {
-      wait.step = schedule_->op(queue.op()).step + 1;
-      wait.steps = schedule_->step_count.at(static_cast<size_t>(queue.layout->lane));
-    }
+    const OperationWait wait = wait_of(queue);
     if (longest.kind == OperationWait::Kind::kNothing || wait.since_ns < longest.since_ns) {
       longest = wait;
     }

@@ -143,6 +143,7 @@ class Run {
   [[nodiscard]] bool collect_completed(Queue& queue);
   [[nodiscard]] Result<bool> begun(std::optional<device::Ticket> ticket, bool views);
   [[nodiscard]] bool waits_for_others(const Queue& queue) const;
+  [[nodiscard]] OperationWait wait_of(const Queue& queue) const;
   void tell_host_reads(const PlanOp& op, uint32_t piece) const;
   void add_incoming(const PlanOp& op, uint32_t piece, ConstBytes incoming);
   [[nodiscard]] bool collect_released(Queue& queue);

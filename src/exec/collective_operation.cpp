@@ -13,6 +13,8 @@ namespace {
 
 // How long what a device was given before an error may take to complete.
 constexpr std::chrono::seconds kDeviceDrain{5};
+// A short operation is recorded when it begins, sleeps and ends; one that goes on also this often.
+constexpr uint32_t kTurnsPerRecord = 8;
 
 }  // namespace
 
@@ -28,7 +30,9 @@ CollectiveOperation::CollectiveOperation(const CollectiveContext& context,
   const Call& call = run_->call();
   record().made = made_;
   record().bytes = call.count * size_bytes(call.dtype);
-  record().entered_ns = now_ns();
+  // When the caller's time began; this spares a look at the clock.
+  record().entered_ns =
+      call.deadline == Deadline::max() ? now_ns() : ns_of(call.deadline - call.timeout);
   context_.recorder->begin(record());
 }
 
@@ -37,9 +41,7 @@ void CollectiveOperation::note_progress(const OperationWait& wait) {
   progress.state = OperationProgress::State::kRunning;
   progress.wait = wait;
   run_->note_pieces(progress);
-  if (!over()) {  // else end() is next
-    context_.recorder->update(record());
-  }
+  context_.recorder->update(record());
 }
 
 void CollectiveOperation::note_wait() {
@@ -70,7 +72,7 @@ std::optional<RunError> CollectiveOperation::step(bool* moved) {
     note_wait();
     return error;
   }
-  if (*moved) {
+  if (*moved && ++turns_ % kTurnsPerRecord == 0) {
     note_progress({});
   }
   if (next_ && run_->finished()) {
@@ -155,6 +157,7 @@ void CollectiveOperation::end(const Status& status) {
   OpReport report = run_->report();
   report.add_earlier(earlier_);
   Operation::end(status, report);
+  run_->note_pieces(record().progress);
   context_.recorder->end(
       record(),
       status.ok() ? OperationProgress::State::kCompleted : OperationProgress::State::kFailed,

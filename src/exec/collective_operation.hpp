@@ -95,7 +95,8 @@ class CollectiveOperation : public Operation {
   std::optional<device::Event> entry_;
   std::shared_ptr<const PartToCome> next_;
   bool started_ = false;
-  OpReport earlier_;  // of the part before
+  uint32_t turns_ = 0;  // in which it moved
+  OpReport earlier_;    // of the part before
   Status outcome_;
   LongWait long_wait_;
 };

@@ -5,6 +5,7 @@ usage: status_test.py HORING ALL_REDUCE_PERF LIBHORING
 
 LIBHORING is what a job in Python loads; empty: there is none.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -65,7 +66,8 @@ class Case(unittest.TestCase):
 
     def end(self, job):
         for report in self.reports():
-            os.kill(report["pid"], signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # it may have ended meanwhile
+                os.kill(report["pid"], signal.SIGCONT)
         job.terminate()
         job.wait(MOST)
 

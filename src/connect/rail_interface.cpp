@@ -127,6 +127,19 @@ Result<SocketAddress> address_on(const RailInterface& rail, std::string_view hos
   return address_on(rail, address);
 }
 
+std::string interface_trouble(const RailInterface& rail) {
+  switch (interface_state(rail.name)) {
+    case InterfaceState::kDown:
+      return "interface " + rail.name + " is down here (ip link set " + rail.name + " up)";
+    case InterfaceState::kNoCarrier:
+      return "interface " + rail.name + " has no carrier here (check cable and switch port)";
+    case InterfaceState::kUp:
+    case InterfaceState::kUnknown:
+      break;
+  }
+  return {};
+}
+
 bool is_on_another_interface(const SocketAddress& address, const std::string& interface_name) {
   const std::vector<std::string> names = interfaces_with(address);
   return !names.empty() && std::ranges::find(names, interface_name) == names.end();

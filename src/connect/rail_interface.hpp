@@ -35,6 +35,9 @@ struct RailInterface {
                                                std::string_view host,
                                                uint16_t port);
 
+// What is wrong with the rail's interface as the kernel has it, and what to do; "": nothing.
+[[nodiscard]] std::string interface_trouble(const RailInterface& rail);
+
 // Whether another interface of this network namespace than `interface_name` has that address. The
 // kernel keeps packets to it inside the host: a socket that is bound to an interface would send
 // them out of it, where nobody hears them.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "connect/rail_interface.hpp"
 #include "os/clock.hpp"
 
 namespace ho::tcp {
@@ -60,6 +61,45 @@ std::vector<Path> Failover::paths() const {
                     context_.peers.at(key_.peer.at()).rail_addresses.size());
 }
 
+std::optional<Path> Failover::next_path() const {
+  for (const Path& path : paths()) {
+    if (std::ranges::find(suspects_, path) == suspects_.end()) {
+      return path;
+    }
+  }
+  return std::nullopt;
+}
+
+void Failover::suspect(const std::vector<Path>& paths) {
+  for (const Path& path : paths) {
+    if (std::ranges::find(suspects_, path) == suspects_.end()) {
+      suspects_.push_back(path);
+    }
+  }
+}
+
+std::vector<Share> Failover::shares_over(const std::vector<Path>& paths) const {
+  const size_t each = (context_.options.connections_per_link + paths.size() - 1) / paths.size();
+  std::vector<Share> shares;
+  for (size_t i = 0; i < each * paths.size(); ++i) {
+    shares.push_back({.path = paths[i % paths.size()]});
+  }
+  return shares;
+}
+
+std::vector<Path> Failover::wider_paths() const {
+  std::vector<Path> wider;
+  for (const Path& path : paths()) {
+    const bool good = path.own == path.peer && path != home_ &&
+                      std::ranges::find(suspects_, path) == suspects_.end() &&
+                      interface_trouble(context_.options.rails[path.own.at()]).empty();
+    if (good && wider.size() < kMaxLinkConnections / 2) {
+      wider.push_back(path);
+    }
+  }
+  return wider.size() > connections().way().paths().size() ? wider : std::vector<Path>();
+}
+
 bool Failover::flows() const {
   return !lost_ && !ended_ && resume_ && resume_->complete() && send_again_from_ == replay_.next();
 }
@@ -99,16 +139,17 @@ void Failover::lose(const Status& cause) {
   lost_ = true;
   note_event(connections().with_path(cause));
   const int64_t now = now_ns();
-  if (connections().way().path == home_) {
+  if (is_home()) {
+    suspects_.clear();
+    away_since_ns_ = now;
     // A rail that comes and goes is taken back ever later.
     const bool again = probe_pause_ns_ != 0 && now - resumed_at_ns_ < kLongestProbeNs;
     probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
   }
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
-  const std::vector<Path> all = paths();
-  const auto at = std::ranges::find(all, connections().way().path);
-  next_path_ = (static_cast<size_t>(at - all.begin()) + 1) % all.size();
+  suspect({connections().failed_path()});
+  widen_at_ns_ = 0;
   log_debug("link lost its connections: {}", cause_.message());
   event_ = true;
   wake_at(dial_at_ns_);
@@ -135,7 +176,7 @@ bool Failover::can_arrive(const LinkClaim& claim) const {
   if (arriving_ == nullptr || claim.epoch > arriving_->way().epoch) {
     return true;
   }
-  return claim.epoch == arriving_->way().epoch && arriving_->can_attach(claim.connection);
+  return claim.epoch == arriving_->way().epoch && arriving_->can_attach(claim);
 }
 
 void Failover::arrive(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
@@ -144,10 +185,10 @@ void Failover::arrive(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
         context_,
         key_,
         event_,
-        Way{.path = {claim.to_rail, claim.from_rail}, .epoch = claim.epoch});
+        Way{.shares = std::vector<Share>(claim.connection_count), .epoch = claim.epoch});
     epochs_.saw(claim.epoch);
   }
-  arriving_->attach(claim.connection, std::move(socket));
+  arriving_->attach(claim, std::move(socket));
   if (arriving_->open()) {
     adopt(std::move(arriving_));
   }
@@ -177,19 +218,19 @@ void Failover::adopt(std::unique_ptr<LinkConnections> connections) {
   wake_at(now_ns());
 }
 
-void Failover::begin_attempt(const Path& path) {
+void Failover::begin_attempt(const std::vector<Path>& paths) {
   const uint32_t epoch = epochs_.begin();
   attempt_ = std::make_unique<LinkConnections>(
       context_,
       key_,
       event_,
-      Way{.path = path,
+      Way{.shares = shares_over(paths),
           .epoch = epoch,
           .dials = true,
           .reach_within = sources_.empty() ? kFirstReachWithin : kReachWithin,
           .keeps_interface = !sources_.empty()});
   attempt_until_ns_ = now_ns() + kHandshakeNs;
-  down_ = attempt_->interface_trouble();
+  down_ = attempt_->check_interfaces();
 }
 
 Status Failover::dial(bool wanted) {
@@ -204,13 +245,17 @@ Status Failover::dial(bool wanted) {
       wake_at(dial_at_ns_);
       return {};
     }
-    begin_attempt(paths().at(next_path_));
+    const std::optional<Path> next = next_path();
+    if (!next) {
+      suspects_.clear();
+    }
+    begin_attempt({next.value_or(home_)});
   }
   return go_on_dialling(now);
 }
 
 Status Failover::go_on_dialling(int64_t now) {
-  const Status dialled = down_.empty() ? attempt_->dial() : Status(StatusCode::kConnection, down_);
+  const Status dialled = down_.ok() ? attempt_->dial() : down_;
   if (attempt_->open()) {
     adopt(std::move(attempt_));
     return {};
@@ -239,14 +284,24 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
                                attempt_->path() + ": it took the connection and did not answer")
                       : why;
   log_debug("link tries another way: {}", last_failure_.message());
+  const bool probe = attempt_->way().only_over(home_);
+  const std::vector<Path> missing = attempt_->missing();
+  const bool some_stand = missing.size() < attempt_->way().paths().size();
   attempt_.reset();
-  if (flows()) {
-    const int64_t pause = std::max(probe_pause_ns_, (now - resumed_at_ns_) / kProbeShare);
+  if (!flows()) {
+    suspect(missing);
+    dial_at_ns_ = next_path() ? now : now + kRoundPauseNs;
+    return;
+  }
+  if (probe) {
+    const int64_t pause = std::max(probe_pause_ns_, (now - away_since_ns_) / kProbeShare);
     probe_at_ns_ = now + std::clamp(pause, kFirstProbeNs, kLongestProbeNs);
     return;
   }
-  next_path_ = (next_path_ + 1) % paths().size();
-  dial_at_ns_ = next_path_ == 0 ? now + kRoundPauseNs : now;
+  widen_at_ns_ = now + kFirstProbeNs;
+  if (!why.ok() || some_stand) {  // else the peer was busy, whatever the path
+    suspect(missing);
+  }
 }
 
 Status Failover::give_up(const std::string& why) {
@@ -346,8 +401,7 @@ Status Failover::send_again() {
     if (!written) {
       return {};
     }
-    replay_.on_sent_again(send_again_from_,
-                          connections().of_message(send_again_from_).written_bytes());
+    replay_.on_sent_again(send_again_from_, written_at(send_again_from_));
     ++send_again_from_;
     again_ = {};
   }
@@ -355,10 +409,13 @@ Status Failover::send_again() {
   return {};
 }
 
+Replay::Written Failover::written_at(uint64_t number) {
+  return {connections().index_of_message(number), connections().of_message(number).written_bytes()};
+}
+
 void Failover::note_resumed() {
   const int64_t now = now_ns();
-  const auto& path = connections().way().path;
-  const bool home = path == home_;
+  const bool home = is_home();
   probe_at_ns_ = now + std::max(probe_pause_ns_, kFirstProbeNs);
   resumed_at_ns_ = now;
   event_ = true;
@@ -367,21 +424,28 @@ void Failover::note_resumed() {
   if (!std::exchange(replaces_, false)) {
     return;
   }
-  ++context_.failovers;
-  // One line for both ends: from the one that has dialled.
-  log_at(connections().way().dials ? LogLevel::kWarn : LogLevel::kInfo,
+  context_.failovers += uint64_t{home || !cause_.ok()};
+  log_resumed(home);
+}
+
+// One line for both ends: from the one that has dialled.
+void Failover::log_resumed(bool home) const {
+  const std::string left = cause_.ok()
+                               ? fmt::format("{}: left {}", link_text(context_, key_), lost_path_)
+                               : cause_.message();
+  const bool warns = connections().way().dials && (home || !cause_.ok());
+  log_at(warns ? LogLevel::kWarn : LogLevel::kInfo,
          "{}; went on over {}{} after {} ms, with {} messages sent again",
-         cause_.ok() ? fmt::format("{}: left {}", link_text(context_, key_), lost_path_)
-                     : cause_.message(),
+         left,
          connections().path(),
          home ? ", the link's own rail," : "",
-         (now - lost_at_ns_) / kMs,
+         (resumed_at_ns_ - lost_at_ns_) / kMs,
          sent_again_);
 }
 
 void Failover::sent(const FrameBytes& header, std::span<const ConstBytes> payload) {
   const uint64_t number = replay_.next();
-  replay_.keep(header, payload, connections().of_message(number).written_bytes());
+  replay_.keep(header, payload, written_at(number));
   send_again_from_ = replay_.next();
   if (++sent_since_look_ >= kLookEvery) {
     collect_acknowledged();
@@ -427,6 +491,7 @@ Failover::From Failover::from(uint64_t number) {
 
 void Failover::on_read_failed(uint64_t number, const Status& cause) {
   if (from(number).epoch == epochs_.current()) {
+    connections().note_failed(number);
     lose(cause);
   }
 }
@@ -442,18 +507,34 @@ void Failover::tick(bool awaited) {
     return;
   }
   if (!lost_) {
-    const std::string down = connections().interface_trouble();
-    const Status alive =
-        down.empty() ? connections().look(awaited) : Status(StatusCode::kConnection, down);
+    Status alive = connections().check_interfaces();
+    if (alive.ok()) {
+      alive = connections().look(awaited);
+    }
     if (!alive.ok()) {
       lose(alive);
     }
   }
-  const bool elsewhere = connections().way().path != home_;
-  if (flows() && elsewhere && opens_ && attempt_ == nullptr && now_ns() >= probe_at_ns_) {
-    begin_attempt(home_);
-    wake_at(now_ns());
+  if (flows() && opens_ && attempt_ == nullptr && !is_home()) {
+    look_for_better_paths();
   }
+}
+
+void Failover::look_for_better_paths() {
+  const int64_t now = now_ns();
+  if (now >= probe_at_ns_) {
+    begin_attempt({home_});
+  } else if (now >= widen_at_ns_) {
+    const std::vector<Path> wider = wider_paths();
+    if (wider.empty()) {
+      // What was not reached may be back by then.
+      widen_at_ns_ = now + kLongestProbeNs;
+      suspects_.assign(1, home_);
+      return;
+    }
+    begin_attempt(wider);
+  }
+  wake_at(now);
 }
 
 bool Failover::all_arrived() {

@@ -5,6 +5,10 @@
 //
 // Connections that were replaced stay until all that came over them has been received: they are
 // sources, oldest first, of which the last one is in use.
+//
+// A link that has lost its rail goes on over one other, the first that answers. Then it opens
+// connections over all other equal rails that do, while messages flow, and moves to those: each
+// rail has an equal part of its load.
 #pragma once
 
 #include <cstdint>
@@ -96,10 +100,19 @@ class Failover {
 
   // All there are, in the order of trying.
   [[nodiscard]] std::vector<Path> paths() const;
+  // The first of them that is not suspect; nothing: all are.
+  [[nodiscard]] std::optional<Path> next_path() const;
+  void suspect(const std::vector<Path>& paths);
+  // connections_per_link over these paths, and at least one over each.
+  [[nodiscard]] std::vector<Share> shares_over(const std::vector<Path>& paths) const;
+  // The equal rails that may carry the link's messages without its own; empty: not more than do.
+  [[nodiscard]] std::vector<Path> wider_paths() const;
+  void look_for_better_paths();
   void lose(const Status& cause);
   void note_event(const Status& cause);
   void adopt(std::unique_ptr<LinkConnections> connections);
-  void begin_attempt(const Path& path);
+  void begin_attempt(const std::vector<Path>& paths);
+  [[nodiscard]] bool is_home() const { return connections().way().only_over(home_); }
   [[nodiscard]] Status dial(bool wanted);
   [[nodiscard]] Status go_on_dialling(int64_t now);
   void attempt_failed(const Status& why, int64_t now);
@@ -110,7 +123,9 @@ class Failover {
   [[nodiscard]] uint64_t drain(size_t sources, uint64_t received);
   [[nodiscard]] Status send_again();
   void collect_acknowledged();
+  [[nodiscard]] Replay::Written written_at(uint64_t number);
   void note_resumed();
+  void log_resumed(bool home) const;
   void wake_at(int64_t time_ns) { context_.poller->wake_at(time_ns); }
   [[nodiscard]] bool loses(const Status& cause) const;
 
@@ -143,13 +158,15 @@ class Failover {
   int64_t resumed_at_ns_ = 0;
   int64_t first_try_at_ns_ = 0;
   int64_t reached_at_ns_ = 0;
-  size_t next_path_ = 0;
+  std::vector<Path> suspects_;  // lost, or not reached, lately
   int64_t dial_at_ns_ = 0;
   int64_t attempt_until_ns_ = 0;
-  std::string down_;  // why the attempt cannot succeed
+  Status down_;  // not ok: why the attempt cannot succeed
   Status last_failure_;
+  int64_t away_since_ns_ = 0;
   int64_t probe_at_ns_ = 0;
   int64_t probe_pause_ns_ = 0;  // 0: it has never been lost
+  int64_t widen_at_ns_ = 0;
 };
 
 }  // namespace ho::tcp

@@ -3,15 +3,43 @@
 #include <algorithm>
 
 #include "base/bytes.hpp"
+#include "transport/tcp/striping.hpp"
 
 namespace ho::tcp {
 namespace {
 
 constexpr uint8_t kClaimVersion = 1;
-constexpr uint8_t kFailoverVersion = 2;
+constexpr uint8_t kFailoverVersion = 3;
 
 Status refuse(std::string text) {
   return {StatusCode::kMismatch, std::move(text)};
+}
+
+// Each end says how many connections it opens.
+Status check_share(const LinkClaim& claim) {
+  if (claim.connection >= claim.connection_count || claim.connection_count > kMaxLinkConnections ||
+      claim.weight == 0 || claim.weight > kMaxWeight) {
+    return refuse("rank " + std::to_string(claim.from.value()) + " opens connection " +
+                  std::to_string(claim.connection) + " of " +
+                  std::to_string(claim.connection_count) + " with weight " +
+                  std::to_string(claim.weight) + "; at most " +
+                  std::to_string(kMaxLinkConnections) + " with weights of 1 to " +
+                  std::to_string(kMaxWeight) + " are possible");
+  }
+  return {};
+}
+
+Status check_connection_count(const LinkClaim& claim, const TcpOptions& options) {
+  if (claim.connection_count != options.connections_per_link ||
+      claim.connection >= options.connections_per_link) {
+    return refuse("rank " + std::to_string(claim.from.value()) + " uses " +
+                  std::to_string(claim.connection_count) +
+                  " connections per link (this is number " + std::to_string(claim.connection) +
+                  "), " + "rank " + std::to_string(options.self.value()) + " " +
+                  std::to_string(options.connections_per_link) +
+                  "; set the same HORING_TCP_STREAMS on all ranks");
+  }
+  return {};
 }
 
 }  // namespace
@@ -23,11 +51,12 @@ std::array<std::byte, kClaimBytes> encode(const LinkClaim& claim) {
   store_le(bytes, 2, claim.communicator);
   store_le(bytes, 4, claim.from.value());
   store_le(bytes, 8, claim.to.value());
-  store_le(bytes, 12, claim.rail.value());
+  store_le(bytes, 12, claim.rail.value());  // with failover its lower half
   store_le(bytes, 16, claim.job_id);
   store_le(bytes, 24, claim.connection);
   store_le(bytes, 25, claim.connection_count);
   if (claim.fails_over) {
+    store_le(bytes, 14, uint16_t{claim.weight});
     store_le(bytes, 26, claim.epoch);
     store_le(bytes, 30, static_cast<uint8_t>(claim.from_rail.value()));
     store_le(bytes, 31, static_cast<uint8_t>(claim.to_rail.value()));
@@ -45,11 +74,13 @@ Result<LinkClaim> decode_claim(std::span<const std::byte> bytes) {
   claim.communicator = load_le<uint16_t>(bytes, 2);
   claim.from = GlobalRank(load_le<uint32_t>(bytes, 4));
   claim.to = GlobalRank(load_le<uint32_t>(bytes, 8));
-  claim.rail = RailIndex(load_le<uint32_t>(bytes, 12));
   claim.job_id = load_le<uint64_t>(bytes, 16);
   claim.connection = load_le<uint8_t>(bytes, 24);
   claim.connection_count = load_le<uint8_t>(bytes, 25);
   claim.fails_over = version == kFailoverVersion;
+  claim.rail =
+      RailIndex(claim.fails_over ? load_le<uint16_t>(bytes, 12) : load_le<uint32_t>(bytes, 12));
+  claim.weight = claim.fails_over ? load_le<uint8_t>(bytes, 14) : uint8_t{1};
   claim.from_rail = claim.fails_over ? RailIndex(load_le<uint8_t>(bytes, 30)) : claim.rail;
   claim.to_rail = claim.fails_over ? RailIndex(load_le<uint8_t>(bytes, 31)) : claim.rail;
   claim.epoch = claim.fails_over ? load_le<uint32_t>(bytes, 26) : 0;
@@ -92,15 +123,7 @@ Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
     return refuse(self + " has " + std::to_string(options.rails.size()) + " rails, so none with " +
                   "index " + std::to_string(highest.value()));
   }
-  if (claim.connection_count != options.connections_per_link ||
-      claim.connection >= options.connections_per_link) {
-    return refuse("rank " + std::to_string(claim.from.value()) + " uses " +
-                  std::to_string(claim.connection_count) +
-                  " connections per link (this is number " + std::to_string(claim.connection) +
-                  "), " + self + " " + std::to_string(options.connections_per_link) +
-                  "; set the same HORING_TCP_STREAMS on all ranks");
-  }
-  return {};
+  return claim.fails_over ? check_share(claim) : check_connection_count(claim, options);
 }
 
 }  // namespace ho::tcp

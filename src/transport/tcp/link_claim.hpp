@@ -30,6 +30,7 @@ struct LinkClaim {
   uint32_t epoch = 0;     // of the attempt (paths.hpp)
   RailIndex from_rail{};  // over which it comes
   RailIndex to_rail{};
+  uint8_t weight = 1;  // striping.hpp
 
   [[nodiscard]] LinkKey key_of_peer() const { return {from, rail, communicator, channel}; }
 };

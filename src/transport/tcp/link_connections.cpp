@@ -1,6 +1,7 @@
 #include "transport/tcp/link_connections.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "connect/rail_interface.hpp"
 #include "os/clock.hpp"
@@ -8,17 +9,33 @@
 
 namespace ho::tcp {
 
+std::vector<Path> Way::paths() const {
+  std::vector<Path> paths;
+  for (const Share& share : shares) {
+    if (std::ranges::find(paths, share.path) == paths.end()) {
+      paths.push_back(share.path);
+    }
+  }
+  return paths;
+}
+
+bool Way::only_over(const Path& path) const {
+  return std::ranges::all_of(shares, [&](const Share& share) { return share.path == path; });
+}
+
 LinkConnections::LinkConnections(Context& context, const LinkKey& key, bool& event)
     : LinkConnections(context,
                       key,
                       event,
-                      {.path = {key.rail, key.rail},
+                      {.shares = std::vector<Share>(context.options.connections_per_link,
+                                                    {.path = {key.rail, key.rail}}),
                        .dials = opens(context.options.self, key.peer, key.channel),
                        .reach_within = context.options.connect_timeout}) {}
 
-LinkConnections::LinkConnections(Context& context, const LinkKey& key, bool& event, const Way& way)
-    : context_(context), key_(key), event_(event), way_(way) {
-  connections_.resize(context.options.connections_per_link);
+LinkConnections::LinkConnections(Context& context, const LinkKey& key, bool& event, Way way)
+    : context_(context), key_(key), event_(event), way_(std::move(way)) {
+  connections_.resize(way_.shares.size());
+  paced_.resize(way_.shares.size());
 }
 
 LinkConnections::~LinkConnections() {
@@ -38,19 +55,21 @@ LinkClaim LinkConnections::claim_of(size_t connection) const {
   claim.job_id = context_.options.job_id;
   claim.fails_over = context_.options.failover.on;
   claim.epoch = way_.epoch;
-  claim.from_rail = way_.path.own;
-  claim.to_rail = way_.path.peer;
+  claim.from_rail = way_.shares[connection].path.own;
+  claim.to_rail = way_.shares[connection].path.peer;
+  claim.weight = way_.shares[connection].weight;
   return claim;
 }
 
 // Only reaching the peer's host and port is bounded. A peer that is reached but busy elsewhere
 // answers when it next drives its transport; the operation's deadline covers that.
-Status LinkConnections::start_dialling() {
+Result<std::unique_ptr<Connector>> LinkConnections::connector_of(size_t connection) {
+  const Path& path = way_.shares[connection].path;
   const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
   Connector::Options options;
   options.name = link_text(context_, key_);
-  options.from = rail();
-  HORING_ASSIGN(options.to, address_on(options.from, peer_address(), peer.port));
+  options.from = own_rail(path);
+  HORING_ASSIGN(options.to, address_on(options.from, peer_address(path), peer.port));
   options.purpose = kHandshakePurpose;
   options.key = context_.options.key;
   options.deadline_ns = now_ns() + ns_of(way_.reach_within);
@@ -60,20 +79,17 @@ Status LinkConnections::start_dialling() {
     socket.event = &event_;
     return context_.poller->add(socket);
   };
-  for (size_t i = 0; i < connections_.size(); ++i) {
-    options.claim = [this, i] {
-      const auto claim = encode(claim_of(i));
-      return std::vector<std::byte>(claim.begin(), claim.end());
-    };
-    connectors_.push_back(std::make_unique<Connector>(options));
-  }
-  return {};
+  options.claim = [this, connection] {
+    const auto claim = encode(claim_of(connection));
+    return std::vector<std::byte>(claim.begin(), claim.end());
+  };
+  return std::make_unique<Connector>(options);
 }
 
-Status LinkConnections::cannot_connect(const Status& why) const {
+Status LinkConnections::cannot_connect(const Path& path, const Status& why) const {
   const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
-  const RailInterface& rail = this->rail();
-  const std::string& host = peer_address();
+  const RailInterface& rail = own_rail(path);
+  const std::string& host = peer_address(path);
   // Both ranks proved one key when the job began.
   if (why.code() == StatusCode::kUnauthenticated &&
       context_.options.key->allows_address(host).ok()) {
@@ -100,8 +116,9 @@ Status LinkConnections::cannot_connect(const Status& why) const {
 
 Status LinkConnections::dial() {
   state_ = State::kOpening;
-  if (connectors_.empty()) {
-    HORING_TRY(start_dialling());
+  for (size_t i = connectors_.size(); i < connections_.size(); ++i) {
+    HORING_ASSIGN(auto connector, connector_of(i));
+    connectors_.push_back(std::move(connector));
   }
   for (size_t i = 0; i < connectors_.size(); ++i) {
     if (connections_[i] != nullptr) {
@@ -109,14 +126,14 @@ Status LinkConnections::dial() {
     }
     Result<std::unique_ptr<Socket>> socket = connectors_[i]->step(now_ns());
     if (!socket.ok()) {
-      return cannot_connect(socket.status());
+      return cannot_connect(way_.shares[i].path, socket.status());
     }
     if (*socket == nullptr) {
       context_.poller->wake_at(connectors_[i]->next_deadline_ns());
       continue;
     }
     tune_data_socket((*socket)->fd.get());
-    attach(static_cast<uint8_t>(i), *std::move(socket));
+    take(i, *std::move(socket));
     if (open()) {
       break;  // the connectors are gone
     }
@@ -128,12 +145,27 @@ bool LinkConnections::refused() const {
   return std::ranges::any_of(connectors_, [](const auto& each) { return each->was_refused(); });
 }
 
-bool LinkConnections::can_attach(uint8_t connection) const {
-  return !way_.dials && !open() && connection < connections_.size() &&
-         connections_[connection] == nullptr;
+std::vector<Path> LinkConnections::missing() const {
+  Way missing;
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    if (connections_[i] == nullptr) {
+      missing.shares.push_back(way_.shares[i]);
+    }
+  }
+  return missing.paths();
 }
 
-void LinkConnections::attach(uint8_t connection, std::unique_ptr<Socket> socket) {
+bool LinkConnections::can_attach(const LinkClaim& claim) const {
+  return !way_.dials && !open() && claim.connection_count == connections_.size() &&
+         claim.connection < connections_.size() && connections_[claim.connection] == nullptr;
+}
+
+void LinkConnections::attach(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
+  way_.shares.at(claim.connection) = {{claim.to_rail, claim.from_rail}, claim.weight};
+  take(claim.connection, std::move(socket));
+}
+
+void LinkConnections::take(size_t connection, std::unique_ptr<Socket> socket) {
   socket->event = &event_;
   connections_.at(connection) = std::make_unique<Connection>(std::move(socket));
   ++context_.open_connections;
@@ -141,6 +173,11 @@ void LinkConnections::attach(uint8_t connection, std::unique_ptr<Socket> socket)
       std::ranges::all_of(connections_, [](const auto& each) { return each != nullptr; });
   state_ = all ? State::kOpen : State::kOpening;
   if (all) {
+    std::vector<uint8_t> weights;
+    for (const Share& share : way_.shares) {
+      weights.push_back(share.weight);
+    }
+    striping_.emplace(weights);
     event_ = true;
     connectors_.clear();
   }
@@ -160,38 +197,41 @@ void LinkConnections::close() {
 Result<bool> LinkConnections::write(uint64_t number,
                                     OutgoingMessage& message,
                                     std::span<const ConstBytes> payload) {
-  Connection& connection = of_message(number);
+  const size_t index = index_of_message(number);
+  Connection& connection = *connections_[index];
+  Paced& paced = paced_[index];
   while (message.offset < message.bytes) {
     size_t limit = message.bytes - message.offset;
-    if (const auto& rate = rail().pace) {
-      limit = pace(*rate, limit);
+    if (const auto& rate = own_rail(way_.shares[index].path).pace) {
+      limit = pace(*rate, paced, limit);
       if (limit == 0) {
         return false;
       }
     }
+    failed_ = index;
     HORING_ASSIGN(const size_t written,
                   connection.write(message.header, payload, message.offset, limit));
     if (written == 0) {
       return false;
     }
     message.offset += written;
-    paced_bytes_ -= std::min(paced_bytes_, written);
+    paced.bytes -= std::min(paced.bytes, written);
   }
   return true;
 }
 
 // How much may leave now; 0: the timer is set for when it may.
-size_t LinkConnections::pace(const RailPace& rate, size_t wanted_bytes) {
+size_t LinkConnections::pace(const RailPace& rate, Paced& paced, size_t wanted_bytes) {
   const int64_t now = now_ns();
-  if (paced_bytes_ == 0) {
-    paced_bytes_ = std::min(wanted_bytes, Pacer::kSliceBytes);
-    paced_from_ns_ = context_.pacer->reserve(rate, paced_bytes_, now);
+  if (paced.bytes == 0) {
+    paced.bytes = std::min(wanted_bytes, Pacer::kSliceBytes);
+    paced.from_ns = context_.pacer->reserve(rate, paced.bytes, now);
   }
-  if (now < paced_from_ns_) {
-    context_.poller->wake_at(paced_from_ns_);
+  if (now < paced.from_ns) {
+    context_.poller->wake_at(paced.from_ns);
     return 0;
   }
-  return std::min(wanted_bytes, paced_bytes_);
+  return std::min(wanted_bytes, paced.bytes);
 }
 
 std::vector<uint64_t> LinkConnections::acknowledged() const {
@@ -209,7 +249,7 @@ uint64_t LinkConnections::drain(uint64_t number) {
     whole.push_back(connection->drain());
   }
   uint64_t count = 0;
-  for (size_t at = number % whole.size(); whole[at] > 0; at = (number + count) % whole.size()) {
+  for (size_t at = index_of_message(number); whole[at] > 0; at = index_of_message(number + count)) {
     --whole[at];
     ++count;
   }
@@ -221,9 +261,10 @@ bool LinkConnections::at_message_start() const {
                              [](const auto& connection) { return connection->at_message_start(); });
 }
 
-Status LinkConnections::ended() const {
-  for (const auto& connection : connections_) {
-    HORING_TRY(connection->ended());
+Status LinkConnections::ended() {
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    failed_ = i;
+    HORING_TRY(connections_[i]->ended());
   }
   return {};
 }
@@ -234,8 +275,10 @@ bool LinkConnections::others_at_end(const Connection& connection) const {
 }
 
 Status LinkConnections::look(bool awaited) {
-  for (const auto& connection : connections_) {
-    const FailoverOptions& failover = context_.options.failover;
+  const FailoverOptions& failover = context_.options.failover;
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    Connection* const connection = connections_[i].get();
+    failed_ = i;
     HORING_TRY(failover.on ? connection->check_alive(context_.options.look, failover.silence)
                            : connection->check_alive(context_.options.look));
     event_ |= awaited && connection->look_below_mark();
@@ -249,8 +292,10 @@ Status LinkConnections::look_for_peer(bool wanted) {
     return {};
   }
   const TcpEndpoint& peer = context_.peers.at(key_.peer.at());
-  HORING_ASSIGN(const SocketAddress address, address_on(rail(), peer_address(), peer.port));
-  return peer_port_.check(rail(), address);
+  const Path& path = way_.shares.front().path;
+  const RailInterface& rail = own_rail(path);
+  HORING_ASSIGN(const SocketAddress address, address_on(rail, peer_address(path), peer.port));
+  return peer_port_.check(rail, address);
 }
 
 bool LinkConnections::finish_output() {
@@ -271,9 +316,18 @@ uint64_t LinkConnections::memory_bytes() const {
   return total;
 }
 
+std::string LinkConnections::text_of(const Path& path) const {
+  const RailInterface& rail = own_rail(path);
+  return rail.address + (rail.name.empty() ? "" : " (" + rail.name + ")") + " -> " +
+         peer_address(path);
+}
+
 std::string LinkConnections::path() const {
-  return "tcp " + rail().address + (rail().name.empty() ? "" : " (" + rail().name + ")") + " -> " +
-         peer_address();
+  std::string text = "tcp ";
+  for (const Path& path : way_.paths()) {
+    text += (text.size() > 4 ? " and " : "") + text_of(path);
+  }
+  return text;
 }
 
 std::string LinkConnections::to_string() const {
@@ -290,23 +344,21 @@ std::string LinkConnections::to_string() const {
   return path();
 }
 
-std::string LinkConnections::interface_trouble() const {
-  const std::string& name = rail().name;
-  switch (interface_state(name)) {
-    case InterfaceState::kDown:
-      return "interface " + name + " is down here (ip link set " + name + " up)";
-    case InterfaceState::kNoCarrier:
-      return "interface " + name + " has no carrier here (check cable and switch port)";
-    case InterfaceState::kUp:
-    case InterfaceState::kUnknown:
-      break;
+Status LinkConnections::check_interfaces() {
+  for (size_t i = 0; i < way_.shares.size(); ++i) {
+    failed_ = i;
+    if (std::string down = interface_trouble(own_rail(way_.shares[i].path)); !down.empty()) {
+      return {StatusCode::kConnection, std::move(down)};
+    }
   }
   return {};
 }
 
 std::string LinkConnections::trouble() const {
-  if (std::string down = interface_trouble(); !down.empty()) {
-    return down;
+  for (const Path& path : way_.paths()) {
+    if (std::string down = interface_trouble(own_rail(path)); !down.empty()) {
+      return down;
+    }
   }
   const bool unanswered = std::ranges::any_of(connections_, [this](const auto& connection) {
     return connection != nullptr && connection->unanswered(context_.options.look);
@@ -317,7 +369,7 @@ std::string LinkConnections::trouble() const {
 }
 
 Status LinkConnections::with_path(const Status& cause) const {
-  return cause.with_context(link_text(context_, key_) + ", " + path());
+  return cause.with_context(link_text(context_, key_) + ", tcp " + text_of(failed_path()));
 }
 
 }  // namespace ho::tcp

@@ -1,12 +1,13 @@
-// The way to one peer: one connection on one rail, or several. Dials them or takes those that the
-// peer opens, closes them, opens them again, writes at the rail's pace, and notices a way that is
-// dead. It knows nothing of what messages say: who numbers them (tcp_link.hpp) asks for the
-// connection of message k, which is number k modulo their count, and decides what an error ends.
+// The way to one peer: one connection or several, over one rail or several. Dials them or takes
+// those that the peer opens, closes them, opens them again, writes at the rails' pace, and notices
+// a way that is dead. It knows nothing of what messages say: who numbers them (tcp_link.hpp) asks
+// for the connection of message k (striping.hpp), and decides what an error ends.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/paths.hpp"
 #include "transport/tcp/port_watch.hpp"
+#include "transport/tcp/striping.hpp"
 
 namespace ho::tcp {
 
@@ -26,20 +28,30 @@ struct OutgoingMessage {
   size_t bytes = 0;
 };
 
+// Of one connection: over which rails it goes, and how many of the link's messages it takes.
+struct Share {
+  Path path;
+  uint8_t weight = 1;
+};
+
 // Of connections that may be replaced by others: over which rails they go, and who opens them.
 struct Way {
-  Path path;
+  std::vector<Share> shares;  // by connection; the peer's claims say those of the peer's
   uint32_t epoch = 0;
   bool dials = false;
   std::chrono::milliseconds reach_within{0};
   bool keeps_interface = false;  // Connector's
+
+  // Each path once, in the order of the connections.
+  [[nodiscard]] std::vector<Path> paths() const;
+  [[nodiscard]] bool only_over(const Path& path) const;
 };
 
 class LinkConnections {
  public:
   // event: set with each edge of the sockets, and when the last of them stands. It outlives this.
   LinkConnections(Context& context, const LinkKey& key, bool& event);
-  LinkConnections(Context& context, const LinkKey& key, bool& event, const Way& way);
+  LinkConnections(Context& context, const LinkKey& key, bool& event, Way way);
   ~LinkConnections();
   LinkConnections(const LinkConnections&) = delete;
   LinkConnections& operator=(const LinkConnections&) = delete;
@@ -58,14 +70,19 @@ class LinkConnections {
   [[nodiscard]] Status dial();
   // While dialling: the peer's host has said that nobody listens there.
   [[nodiscard]] bool refused() const;
+  // While not open: the paths of the connections that do not stand.
+  [[nodiscard]] std::vector<Path> missing() const;
   // A connection that the peer opened. Refused when there is one already.
-  [[nodiscard]] bool can_attach(uint8_t connection) const;
-  void attach(uint8_t connection, std::unique_ptr<Socket> socket);
+  [[nodiscard]] bool can_attach(const LinkClaim& claim) const;
+  void attach(const LinkClaim& claim, std::unique_ptr<Socket> socket);
   void close();
 
   // These only while they are open.
+  [[nodiscard]] size_t index_of_message(uint64_t number) const {
+    return striping_->connection_of(number);
+  }
   [[nodiscard]] Connection& of_message(uint64_t number) {
-    return *connections_[number % connections_.size()];
+    return *connections_[index_of_message(number)];
   }
   // Writes message `number` on from where it is, as fast as the rail's pace allows; true: all of it
   // has left.
@@ -79,7 +96,7 @@ class LinkConnections {
   // Nothing of a message has been read on any.
   [[nodiscard]] bool at_message_start() const;
   // Not ok: one of them has ended or is broken.
-  [[nodiscard]] Status ended() const;
+  [[nodiscard]] Status ended();
   // Nothing is left to be read on any but this one.
   [[nodiscard]] bool others_at_end(const Connection& connection) const;
 
@@ -95,15 +112,19 @@ class LinkConnections {
   // Of the connections, without this object.
   [[nodiscard]] uint64_t memory_bytes() const;
 
-  // "tcp 10.1.0.1 (rail0) -> 10.1.0.2".
+  // "tcp 10.1.0.1 (rail0) -> 10.1.0.2", with " and " before each further path.
   [[nodiscard]] std::string path() const;
   // The same with what state it is in.
   [[nodiscard]] std::string to_string() const;
-  // What is wrong with this host's end of the rail as its kernel has it, or "".
-  [[nodiscard]] std::string interface_trouble() const;
+  // Not ok: what is wrong with this host's end of a rail as its kernel has it.
+  [[nodiscard]] Status check_interfaces();
   // Link::trouble.
   [[nodiscard]] std::string trouble() const;
-  // The error with peer, rail and path.
+  // Reading message `number` failed. The calls above that fail note their connection themselves.
+  void note_failed(uint64_t number) { failed_ = index_of_message(number); }
+  // Of the connection that failed last.
+  [[nodiscard]] const Path& failed_path() const { return way_.shares.at(failed_).path; }
+  // The error with peer, rail and the path that failed last.
   [[nodiscard]] Status with_path(const Status& cause) const;
 
  private:
@@ -113,27 +134,36 @@ class LinkConnections {
     kClosed,
   };
 
-  [[nodiscard]] const RailInterface& rail() const {
-    return context_.options.rails[way_.path.own.at()];
+  // What may leave from a time on, at the pace of its rail.
+  struct Paced {
+    int64_t from_ns = 0;
+    size_t bytes = 0;
+  };
+
+  [[nodiscard]] const RailInterface& own_rail(const Path& path) const {
+    return context_.options.rails[path.own.at()];
   }
-  [[nodiscard]] const std::string& peer_address() const {
-    return context_.peers.at(key_.peer.at()).rail_addresses.at(way_.path.peer.at());
+  [[nodiscard]] const std::string& peer_address(const Path& path) const {
+    return context_.peers.at(key_.peer.at()).rail_addresses.at(path.peer.at());
   }
+  [[nodiscard]] std::string text_of(const Path& path) const;
   [[nodiscard]] LinkClaim claim_of(size_t connection) const;
-  [[nodiscard]] Status start_dialling();
-  [[nodiscard]] Status cannot_connect(const Status& why) const;
-  [[nodiscard]] size_t pace(const RailPace& rate, size_t wanted_bytes);
+  [[nodiscard]] Result<std::unique_ptr<Connector>> connector_of(size_t connection);
+  [[nodiscard]] Status cannot_connect(const Path& path, const Status& why) const;
+  void take(size_t connection, std::unique_ptr<Socket> socket);
+  [[nodiscard]] size_t pace(const RailPace& rate, Paced& paced, size_t wanted_bytes);
 
   Context& context_;
   const LinkKey key_;
   bool& event_;
-  const Way way_;
+  Way way_;
   State state_ = State::kOpening;
+  std::optional<Striping> striping_;  // while open
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connector>> connectors_;  // while this rank dials
-  PortWatch peer_port_;  // while the peer is to dial, and nobody else watches it
-  int64_t paced_from_ns_ = 0;
-  size_t paced_bytes_ = 0;
+  PortWatch peer_port_;       // while the peer is to dial, and nobody else watches it
+  std::vector<Paced> paced_;  // by connection
+  size_t failed_ = 0;
 };
 
 }  // namespace ho::tcp

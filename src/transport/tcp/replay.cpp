@@ -10,10 +10,13 @@ Replay::~Replay() {
   budget_.used_bytes -= copied_bytes_;
 }
 
-void Replay::keep(const FrameBytes& header, std::span<const ConstBytes> payload, uint64_t end) {
+void Replay::keep(const FrameBytes& header,
+                  std::span<const ConstBytes> payload,
+                  const Written& where) {
   Message message;
   message.header = header;
-  message.end = end;
+  message.connection = where.connection;
+  message.end = where.end;
   for (const ConstBytes& part : payload) {
     message.payload_bytes += part.size();
   }
@@ -71,9 +74,15 @@ void Replay::drop_first() {
 
 void Replay::on_acknowledged(std::span<const uint64_t> bytes) {
   while (!messages_.empty() && messages_.front().end != kNowhere &&
-         messages_.front().end <= bytes[first_ % bytes.size()]) {
+         messages_.front().end <= bytes[messages_.front().connection]) {
     drop_first();
   }
+}
+
+void Replay::on_sent_again(uint64_t number, const Written& where) {
+  Message& message = messages_.at(static_cast<size_t>(number - first_));
+  message.connection = where.connection;
+  message.end = where.end;
 }
 
 Status Replay::on_counted(uint64_t count) {

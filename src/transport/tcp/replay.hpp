@@ -37,7 +37,8 @@ class Replay {
     std::vector<ConstBytes> payload;  // the caller's memory, or `copy`
     std::vector<std::byte> copy;
     size_t payload_bytes = 0;
-    uint64_t end = kNowhere;  // bytes of its connection up to its last one
+    size_t connection = 0;
+    uint64_t end = kNowhere;  // bytes of that connection up to its last one
     bool lent = false;        // the payload is the caller's memory
   };
 
@@ -46,16 +47,20 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  // Message next(), which has been written: `end` is where in its connection.
-  void keep(const FrameBytes& header, std::span<const ConstBytes> payload, uint64_t end);
+  // Where a message was written to: up to which byte of which connection.
+  struct Written {
+    size_t connection = 0;
+    uint64_t end = 0;
+  };
+  // Message next(), which has been written.
+  void keep(const FrameBytes& header, std::span<const ConstBytes> payload, const Written& where);
   [[nodiscard]] uint64_t next() const { return first_ + messages_.size(); }
   [[nodiscard]] bool empty() const { return messages_.empty(); }
   [[nodiscard]] size_t size() const { return messages_.size(); }
   // How many messages, from the first, no longer need the caller's memory.
   [[nodiscard]] uint64_t released() const;
 
-  // By connection, of which message k took number k modulo their count: bytes that the peer's host
-  // has acknowledged.
+  // By connection: bytes that the peer's host has acknowledged.
   void on_acknowledged(std::span<const uint64_t> bytes);
   // The peer has received that many. An error: it cannot have.
   [[nodiscard]] Status on_counted(uint64_t count);
@@ -66,9 +71,7 @@ class Replay {
   [[nodiscard]] const Message& at(uint64_t number) const {
     return messages_.at(static_cast<size_t>(number - first_));
   }
-  void on_sent_again(uint64_t number, uint64_t end) {
-    messages_.at(static_cast<size_t>(number - first_)).end = end;
-  }
+  void on_sent_again(uint64_t number, const Written& where);
   // Copies what is lent, oldest first, as far as the budget goes.
   void copy_lent();
 

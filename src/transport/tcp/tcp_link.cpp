@@ -319,13 +319,13 @@ bool TcpLink::can_attach(const LinkClaim& claim) const {
   if (!error_.ok()) {
     return false;
   }
-  return failover_ == nullptr ? connections_.can_attach(claim.connection)
+  return failover_ == nullptr ? connections_.can_attach(claim)
                               : send_error_.ok() && failover_->can_arrive(claim);
 }
 
 void TcpLink::attach(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
   if (failover_ == nullptr) {
-    connections_.attach(claim.connection, std::move(socket));
+    connections_.attach(claim, std::move(socket));
   } else {
     failover_->arrive(claim, std::move(socket));
   }

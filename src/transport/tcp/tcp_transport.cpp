@@ -13,13 +13,13 @@
 #include "os/socket.hpp"
 #include "transport/tcp/context.hpp"
 #include "transport/tcp/link_claim.hpp"
+#include "transport/tcp/striping.hpp"
 #include "transport/tcp/tcp_link.hpp"
 
 namespace ho {
 namespace tcp {
 namespace {
 
-constexpr uint32_t kMaxConnections = 64;
 constexpr int64_t kTickNs = 1'000'000'000;
 
 Status check_options(const TcpOptions& options) {
@@ -34,9 +34,9 @@ Status check_options(const TcpOptions& options) {
         "no rail: no usable network interface was found or HORING_SOCKET_IFNAME "
         "excludes them all");
   }
-  if (options.connections_per_link == 0 || options.connections_per_link > kMaxConnections) {
-    return invalid("HORING_TCP_STREAMS must be 1 to " + std::to_string(kMaxConnections) + ", not " +
-                   std::to_string(options.connections_per_link));
+  if (options.connections_per_link == 0 || options.connections_per_link > kMaxLinkConnections) {
+    return invalid("HORING_TCP_STREAMS must be 1 to " + std::to_string(kMaxLinkConnections) +
+                   ", not " + std::to_string(options.connections_per_link));
   }
   for (const RailInterface& rail : options.rails) {
     if (rail.pace && rail.pace->slot >= Pacer::kMaxRails) {
@@ -106,11 +106,10 @@ class SocketTransport final : public TcpTransport {
     order_.push_back(std::make_unique<TcpLink>(context_, key));
     TcpLink* link = order_.back().get();
     links_.emplace(key, link);
-    for (uint32_t i = 0; i < context_.options.connections_per_link; ++i) {
-      if (auto parked = parked_.extract({key, static_cast<uint8_t>(i)}); !parked.empty()) {
-        if (link->can_attach(parked.mapped().claim)) {
-          link->attach(parked.mapped().claim, std::move(parked.mapped().socket));
-        }
+    for (auto at = parked_.lower_bound({key, 0}); at != parked_.end() && at->first.first == key;) {
+      const auto parked = parked_.extract(at++);
+      if (link->can_attach(parked.mapped().claim)) {
+        link->attach(parked.mapped().claim, std::move(parked.mapped().socket));
       }
     }
     link->advance();

@@ -24,6 +24,7 @@ struct Setting {
   bool believes_kernel = true;  // else only counts say what has arrived
   std::chrono::milliseconds timeout{60000};
   uint64_t copied_bytes = uint64_t{16} << 20;
+  std::chrono::milliseconds silence{1000};
 };
 
 // One end of a conversation.
@@ -103,6 +104,7 @@ class Ranks {
       options.failover.on = true;
       options.failover.timeout = setting.timeout;
       options.failover.copied_bytes = setting.copied_bytes;
+      options.failover.silence = setting.silence;
       options.count_unacknowledged =
           [this, believes = setting.believes_kernel](int fd) -> std::optional<uint64_t> {
         return believes ? count(fd) : std::nullopt;
@@ -154,11 +156,10 @@ class Ranks {
 
   // Whose thread is elsewhere from now on.
   void compute(uint32_t rank) { computing_ = rank; }
-  // Nothing passes over that rail, and the kernels get no answer.
-  void silence(const std::string& host) {
-    silent_ = host;
+  // Nothing passes over those rails, and the kernels get no answer.
+  void silence(const std::vector<std::string>& hosts) const {
     for (const auto& relay : relays_) {
-      relay->block(host);
+      relay->block(hosts);
     }
   }
 
@@ -166,7 +167,7 @@ class Ranks {
   [[nodiscard]] std::optional<tcp_info> look(int fd) const {
     const auto own = local_address(fd);
     tcp_info details{};
-    if (own.ok() && own->host() == silent_) {
+    if (own.ok() && relays_[0]->blocks(own->host())) {
       details.tcpi_retransmits = 3;
       details.tcpi_last_ack_recv = 5'000;
     }
@@ -183,7 +184,6 @@ class Ranks {
     return std::nullopt;
   }
 
-  std::string silent_;
   uint32_t computing_ = 2;
   std::array<std::unique_ptr<Relay>, 2> relays_;
   std::array<std::unique_ptr<TcpTransport>, 2> transports_;
@@ -325,13 +325,13 @@ TEST_CASE("failover: a link leaves a rail that is silent, and comes back when it
   const Sizes sizes{8, 100000, 0, 5000};
   converse(ranks, sizes);
   CHECK(has(ranks.link(0).to_string(), "127.0.0.1 -> 127.0.0.1, connected"));
-  ranks.silence(kHosts[0]);
+  ranks.silence({kHosts[0]});
   converse(ranks, sizes);
   CHECK(has(ranks.link(0).to_string(), "127.0.0.2 -> 127.0.0.2, connected"));
   CHECK(has(ranks.link(1).to_string(), "127.0.0.2 -> 127.0.0.2, connected"));
   CHECK(ranks.at(0).failovers() == 1);
   CHECK(ranks.at(1).failovers() == 1);
-  ranks.silence("");
+  ranks.silence({});
   ranks.drive_until([&] {
     return has(ranks.link(0).to_string(), "127.0.0.1 -> 127.0.0.1, connected") &&
            has(ranks.link(1).to_string(), "127.0.0.1 -> 127.0.0.1, connected");
@@ -339,9 +339,96 @@ TEST_CASE("failover: a link leaves a rail that is silent, and comes back when it
   converse(ranks, sizes);
 }
 
+// Of a link over these of four rails.
+std::string connected_over(std::initializer_list<int> hosts) {
+  std::string text;
+  for (const int host : hosts) {
+    const std::string address = "127.0.0." + std::to_string(host);
+    text.append(text.empty() ? "tcp " : " and ").append(address + " -> " + address);
+  }
+  return text + ", connected";
+}
+
+TEST_CASE("failover: a lost rail's link goes over all others, and over those left of them") {
+  const auto connections = GENERATE(1U, 4U);
+  const Setting setting{.hosts = {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"},
+                        .connections_per_link = connections,
+                        .silence = std::chrono::milliseconds(100)};
+  const Ranks ranks(setting, uncut);
+  const Sizes sizes{8, 100000, 0, 5000, 70000, 1, 300, 20000, 16384, 9, 0, 40};
+  const auto becomes = [&](const std::string& text) {
+    ranks.drive_until([&] {
+      return has(ranks.link(0, 1).to_string(), text) && has(ranks.link(1, 1).to_string(), text);
+    });
+    converse(ranks, sizes, 1);
+  };
+  converse(ranks, sizes, 1);
+  becomes(connected_over({2}));
+  ranks.silence({"127.0.0.2"});
+  converse(ranks, sizes, 1);
+  const size_t before = ranks.relay(0).connections() + ranks.relay(1).connections();
+  becomes(connected_over({3, 4, 1}));
+  const size_t opened = ranks.relay(0).connections() + ranks.relay(1).connections() - before;
+  CHECK(opened % (connections == 1 ? 3 : 6) == 0);
+  CHECK(ranks.at(0).failovers() == 1);  // that it goes over more of them is none
+  ranks.silence({"127.0.0.2", "127.0.0.4"});
+  converse(ranks, sizes, 1);
+  becomes(connected_over({3, 1}));
+  CHECK(ranks.at(0).failovers() == 2);
+  ranks.silence({});
+  becomes(connected_over({2}));
+}
+
+TEST_CASE("failover: a rail is left out that its link cannot go over, and messages go on") {
+  const Setting setting{.hosts = {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"},
+                        .silence = std::chrono::milliseconds(100)};
+  const Ranks ranks(setting, uncut);
+  const Sizes sizes{8, 100000, 0, 5000};
+  converse(ranks, sizes);
+  ranks.silence({"127.0.0.1", "127.0.0.3"});
+  converse(ranks, sizes);
+  ranks.drive_until([&] {
+    return has(ranks.link(0).to_string(), connected_over({2, 4})) &&
+           has(ranks.link(1).to_string(), connected_over({2, 4}));
+  });
+  converse(ranks, sizes);
+}
+
+TEST_CASE("failover: cut at random bytes while it goes over several rails, it loses nothing") {
+  const auto seed = GENERATE(range(0U, 6U));
+  std::mt19937 random(seed);  // NOLINT: the same run every time
+  const Setting setting{.hosts = {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"},
+                        .connections_per_link = seed % 3 + 1,
+                        .believes_kernel = seed % 2 == 0,
+                        .silence = std::chrono::milliseconds(50)};
+  int cuts = 0;
+  const Ranks ranks(setting, [&](size_t /*n*/) -> Relay::Cut {
+    if (--cuts < 0) {
+      return {};
+    }
+    const uint64_t at = 1000 + random() % (uint64_t{1} << (6 + random() % 11));
+    const bool reset = random() % 2 == 0;
+    return random() % 2 == 0 ? Relay::Cut{.to_listener = at, .reset = reset}
+                             : Relay::Cut{.to_dialler = at, .reset = reset};
+  });
+  Sizes sizes;
+  for (int i = 0; i < 40; ++i) {
+    sizes.push_back(random() % (size_t{1} << (random() % 17)));
+  }
+  converse(ranks, {8});
+  cuts = 50;
+  ranks.silence({"127.0.0.1"});
+  converse(ranks, {8});
+  ranks.drive_until([&] { return has(ranks.link(0).to_string(), connected_over({2, 3, 4})); });
+  for (int round = 0; round < 5; ++round) {
+    converse(ranks, sizes);
+  }
+  CHECK(ranks.relay(0).cuts() + ranks.relay(1).cuts() > 0);
+}
+
 TEST_CASE("failover: a link whose rail is dead from the beginning begins on another one") {
   Ranks ranks({}, uncut);
-  ranks.silence(kHosts[1]);
+  ranks.silence({kHosts[1]});
   converse(ranks, {8, 100000}, 1);
   CHECK(has(ranks.link(1, 1).to_string(), kHosts[0] + ", connected"));
 }
@@ -431,7 +518,7 @@ TEST_CASE("failover: a rank that computes answers by its process' service, and i
   Ranks ranks(setting, uncut);
   converse(ranks, {1});
   for (const uint32_t rank : {0U, 1U}) {
-    ranks.relay(rank).block(kHosts[0]);
+    ranks.relay(rank).block({kHosts[0]});
   }
   End one(ranks.link(1), 2000, sizes);
   ranks.drive_until([&] {
@@ -445,7 +532,7 @@ TEST_CASE("failover: a rank that computes answers by its process' service, and i
   });
   for (const uint32_t rank : {0U, 1U}) {
     ranks.relay(rank).cut_all();
-    ranks.relay(rank).block("");
+    ranks.relay(rank).block({});
   }
   End zero(ranks.link(0), 1000, {});
   ranks.drive_until([&] {

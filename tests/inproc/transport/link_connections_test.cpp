@@ -35,7 +35,10 @@ class AwaitingEnd {
     std::array<int, 2> ends{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
     peers_.at(connection).reset(ends[1]);
-    connections_->attach(connection, std::make_unique<Socket>(Fd(ends[0])));
+    connections_->attach(claim_of(connection), std::make_unique<Socket>(Fd(ends[0])));
+  }
+  [[nodiscard]] bool can_attach(uint8_t connection) const {
+    return connections_->can_attach(claim_of(connection));
   }
   // What the peer has got on one of them, as far as it is there.
   std::vector<std::byte> got(uint8_t connection) {
@@ -49,6 +52,13 @@ class AwaitingEnd {
   [[nodiscard]] uint32_t open_connections() const { return context_.open_connections; }
 
  private:
+  [[nodiscard]] LinkClaim claim_of(uint8_t connection) const {
+    LinkClaim claim;
+    claim.connection = connection;
+    claim.connection_count = static_cast<uint8_t>(peers_.size());
+    return claim;
+  }
+
   std::vector<Fd> peers_;
   Context context_;
   bool event_ = false;
@@ -66,28 +76,28 @@ OutgoingMessage outgoing(uint32_t payload_bytes) {
 TEST_CASE("a link's connections are open once each of them stands, and again after a close") {
   AwaitingEnd end(2);
   CHECK_FALSE(end.connections().dials());
-  CHECK_FALSE(end.connections().can_attach(2));
+  CHECK_FALSE(end.can_attach(2));
   for (uint32_t round = 0; round < 2; ++round) {
     CHECK(end.connections().to_string() ==
           std::string("tcp 10.1.0.2 (rail0) -> 10.1.0.1, ") +
               (round == 0 ? "waiting for rank 0 to connect" : "closed while idle"));
-    REQUIRE(end.connections().can_attach(1));
+    REQUIRE(end.can_attach(1));
     end.attach(1);
-    CHECK_FALSE(end.connections().can_attach(1));
+    CHECK_FALSE(end.can_attach(1));
     CHECK_FALSE(end.connections().open());
     end.attach(0);
     CHECK(end.connections().open());
     CHECK(end.event());
     CHECK(end.open_connections() == 2);
     CHECK(end.connections().to_string() == "tcp 10.1.0.2 (rail0) -> 10.1.0.1, connected");
-    CHECK_FALSE(end.connections().can_attach(0));
+    CHECK_FALSE(end.can_attach(0));
     end.connections().close();
     CHECK_FALSE(end.connections().may_dial_again());  // the peer does
     CHECK(end.open_connections() == 0);
   }
 }
 
-TEST_CASE("message k leaves on connection k modulo their count") {
+TEST_CASE("of connections with equal weights message k leaves on number k modulo their count") {
   AwaitingEnd end(3);
   for (uint8_t i = 0; i < 3; ++i) {
     end.attach(i);

@@ -36,10 +36,14 @@ Relay::Relay(const std::vector<std::string>& hosts, uint16_t port, Script script
   port_ = local_address(listeners_.front().get())->port();
 }
 
+bool Relay::blocks(const std::string& host) const {
+  return std::ranges::find(blocked_, host) != blocked_.end();
+}
+
 void Relay::step() {
   accept_all();
   for (const auto& pipe : pipes_) {
-    if (pipe->dead || pipe->host == blocked_) {
+    if (pipe->dead || blocks(pipe->host)) {
       continue;
     }
     // Both ways before a cut: what one end sent last is not lost for what the other one did.
@@ -59,7 +63,7 @@ void Relay::cut_all() {
 
 void Relay::accept_all() {
   for (size_t i = 0; i < listeners_.size(); ++i) {
-    if (hosts_[i] == blocked_) {
+    if (blocks(hosts_[i])) {
       continue;
     }
     for (auto accepted = accept_from(listeners_[i].get()); accepted.ok() && accepted->has_value();

@@ -30,9 +30,10 @@ class Relay {
   Relay(const std::vector<std::string>& hosts, uint16_t port, Script script);
 
   [[nodiscard]] uint16_t port() const { return port_; }
-  // Connections to that host are not taken, and those there are carry nothing more.
-  void block(const std::string& host) { blocked_ = host; }
+  // Connections to those hosts are not taken, and those there are carry nothing more.
+  void block(const std::vector<std::string>& hosts) { blocked_ = hosts; }
   void step();
+  [[nodiscard]] bool blocks(const std::string& host) const;
   // Every connection that there is.
   void cut_all();
   [[nodiscard]] size_t connections() const { return pipes_.size(); }
@@ -73,7 +74,7 @@ class Relay {
   uint16_t port_ = 0;
   uint16_t target_;
   Script script_;
-  std::string blocked_;
+  std::vector<std::string> blocked_;
   std::vector<std::unique_ptr<Pipe>> pipes_;
   size_t cuts_ = 0;
 };

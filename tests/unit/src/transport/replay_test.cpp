@@ -23,7 +23,7 @@ void keep_all(Replay& replay, const std::vector<std::vector<std::byte>>& payload
   for (const auto& payload : payloads) {
     end += kFrameBytes + payload.size();
     const ConstBytes part(payload);
-    replay.keep(header_of(static_cast<uint32_t>(replay.next())), std::span(&part, 1), end);
+    replay.keep(header_of(static_cast<uint32_t>(replay.next())), std::span(&part, 1), {.end = end});
   }
 }
 
@@ -93,9 +93,9 @@ TEST_CASE("over several connections a message has arrived when all before it hav
   ReplayBudget budget;
   Replay replay(budget);
   const std::array<ConstBytes, 0> nothing{};
-  replay.keep(header_of(0), nothing, 32);
-  replay.keep(header_of(1), nothing, 32);
-  replay.keep(header_of(2), nothing, 64);
+  replay.keep(header_of(0), nothing, {0, 32});
+  replay.keep(header_of(1), nothing, {1, 32});
+  replay.keep(header_of(2), nothing, {0, 64});
   replay.on_acknowledged(std::array<uint64_t, 2>{31, 32});
   CHECK(replay.size() == 3);
   replay.on_acknowledged(std::array<uint64_t, 2>{32, 31});
@@ -108,12 +108,12 @@ TEST_CASE("lost connections acknowledge nothing until a message is sent again") 
   ReplayBudget budget;
   Replay replay(budget);
   const std::array<ConstBytes, 0> nothing{};
-  replay.keep(header_of(0), nothing, 32);
-  replay.keep(header_of(1), nothing, 64);
+  replay.keep(header_of(0), nothing, {0, 32});
+  replay.keep(header_of(1), nothing, {0, 64});
   replay.on_connections_lost();
   replay.on_acknowledged(std::array<uint64_t, 1>{1000});
   CHECK(replay.size() == 2);
-  replay.on_sent_again(0, 96);
+  replay.on_sent_again(0, {0, 96});
   replay.on_acknowledged(std::array<uint64_t, 1>{1000});
   CHECK(replay.size() == 1);
   CHECK(replay.at(1).header == header_of(1));
@@ -124,7 +124,7 @@ TEST_CASE("a count of messages that cannot have been received is refused") {
   Replay replay(budget);
   const std::array<ConstBytes, 0> nothing{};
   for (uint32_t i = 0; i < 5; ++i) {
-    replay.keep(header_of(i), nothing, kFrameBytes * (i + 1));
+    replay.keep(header_of(i), nothing, {0, kFrameBytes * (i + 1)});
   }
   REQUIRE(replay.on_counted(2).ok());
   CHECK(replay.size() == 3);

@@ -72,6 +72,9 @@ TEST_CASE(
   claim.epoch = 0x01020304;
   claim.from_rail = RailIndex(2);
   claim.to_rail = RailIndex(0);
+  claim.connection = 2;
+  claim.connection_count = 3;
+  claim.weight = 5;
   const auto bytes = encode(claim);
   const auto decoded = decode_claim(bytes);
   REQUIRE(decoded.ok());
@@ -79,6 +82,7 @@ TEST_CASE(
   REQUIRE(decoded->epoch == claim.epoch);
   REQUIRE(decoded->from_rail == claim.from_rail);
   REQUIRE(decoded->to_rail == claim.to_rail);
+  REQUIRE(decoded->weight == claim.weight);
   REQUIRE(check_claim(*decoded, options).ok());
   // The peer's own rails are compared where it is known how many it has.
   for (RailIndex LinkClaim::*const rail : {&LinkClaim::rail, &LinkClaim::to_rail}) {
@@ -86,6 +90,16 @@ TEST_CASE(
     bad.*rail = RailIndex(3);
     REQUIRE_FALSE(check_claim(bad, options).ok());
   }
+  const auto refused = [&](auto change) {
+    LinkClaim bad = claim;
+    change(bad);
+    return has(check_claim(bad, options), "at most 64 with weights of 1 to 16 are possible");
+  };
+  REQUIRE(refused([](LinkClaim& c) { c.connection = 3; }));
+  REQUIRE(refused([](LinkClaim& c) { c.connection_count = 65; }));
+  REQUIRE(refused([](LinkClaim& c) { c.connection_count = 0; }));
+  REQUIRE(refused([](LinkClaim& c) { c.weight = 0; }));
+  REQUIRE(refused([](LinkClaim& c) { c.weight = 17; }));
   options.failover.on = false;
   REQUIRE(has(check_claim(claim, options),
               "rank 6 runs with HORING_FAILOVER=1, rank 5 without; set it on all ranks"));

@@ -27,12 +27,6 @@ constexpr int64_t kOtherEndNs = 100 * kMs;
 constexpr int64_t kLendNs = kMs / 10;
 // Small messages between two looks at what has arrived.
 constexpr uint32_t kLookEvery = 32;
-// Between two looks whether the link's own rail is back: at least so long, and an eighth of the
-// time that it has been gone.
-constexpr int64_t kFirstProbeNs = 500 * kMs;
-constexpr int64_t kLongestProbeNs = 64'000 * kMs;
-constexpr int64_t kProbeShare = 8;
-
 }  // namespace
 
 Failover::Failover(Context& context, const LinkKey& key, bool& event)
@@ -41,6 +35,7 @@ Failover::Failover(Context& context, const LinkKey& key, bool& event)
       event_(event),
       opens_(opens(context.options.self, key.peer, key.channel)),
       home_{key.rail, key.rail},
+      choice_(choice_options()),
       unopened_(context, key, event),
       epochs_(opens_),
       replay_(context.replay) {}
@@ -61,43 +56,15 @@ std::vector<Path> Failover::paths() const {
                     context_.peers.at(key_.peer.at()).rail_addresses.size());
 }
 
-std::optional<Path> Failover::next_path() const {
-  for (const Path& path : paths()) {
-    if (std::ranges::find(suspects_, path) == suspects_.end()) {
-      return path;
-    }
-  }
-  return std::nullopt;
-}
-
-void Failover::suspect(const std::vector<Path>& paths) {
-  for (const Path& path : paths) {
-    if (std::ranges::find(suspects_, path) == suspects_.end()) {
-      suspects_.push_back(path);
-    }
-  }
-}
-
-std::vector<Share> Failover::shares_over(const std::vector<Path>& paths) const {
-  const size_t each = (context_.options.connections_per_link + paths.size() - 1) / paths.size();
-  std::vector<Share> shares;
-  for (size_t i = 0; i < each * paths.size(); ++i) {
-    shares.push_back({.path = paths[i % paths.size()]});
-  }
-  return shares;
-}
-
-std::vector<Path> Failover::wider_paths() const {
-  std::vector<Path> wider;
-  for (const Path& path : paths()) {
-    const bool good = path.own == path.peer && path != home_ &&
-                      std::ranges::find(suspects_, path) == suspects_.end() &&
-                      interface_trouble(context_.options.rails[path.own.at()]).empty();
-    if (good && wider.size() < kMaxLinkConnections / 2) {
-      wider.push_back(path);
-    }
-  }
-  return wider.size() > connections().way().paths().size() ? wider : std::vector<Path>();
+PathChoice::Options Failover::choice_options() {
+  return {.home = home_,
+          .opens = opens_,
+          .connections_per_link = context_.options.connections_per_link,
+          .all = [this] { return paths(); },
+          .usable =
+              [this](const Path& path) {
+                return interface_trouble(context_.options.rails[path.own.at()]).empty();
+              }};
 }
 
 bool Failover::flows() const {
@@ -139,17 +106,9 @@ void Failover::lose(const Status& cause) {
   lost_ = true;
   note_event(connections().with_path(cause));
   const int64_t now = now_ns();
-  if (is_home()) {
-    suspects_.clear();
-    away_since_ns_ = now;
-    // A rail that comes and goes is taken back ever later.
-    const bool again = probe_pause_ns_ != 0 && now - resumed_at_ns_ < kLongestProbeNs;
-    probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
-  }
+  choice_.on_lost(connections().way().shares, connections().failed_path(), now);
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
-  suspect({connections().failed_path()});
-  widen_at_ns_ = 0;
   log_debug("link lost its connections: {}", cause_.message());
   event_ = true;
   wake_at(dial_at_ns_);
@@ -190,13 +149,13 @@ void Failover::arrive(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
   }
   arriving_->attach(claim, std::move(socket));
   if (arriving_->open()) {
-    adopt(std::move(arriving_));
+    adopt(std::move(arriving_), {});
   }
 }
 
-void Failover::adopt(std::unique_ptr<LinkConnections> connections) {
+void Failover::adopt(std::unique_ptr<LinkConnections> connections, const Status& reason) {
   const bool first_failed = sources_.empty() && !last_failure_.ok();
-  note_event(first_failed ? this->connections().with_path(last_failure_) : Status());
+  note_event(first_failed ? this->connections().with_path(last_failure_) : reason);
   replaces_ = replaces_ || !sources_.empty() || !last_failure_.ok();
   if (resume_ && !resume_->stated()) {
     sources_.pop_back();  // the peer has sent nothing over it
@@ -218,13 +177,14 @@ void Failover::adopt(std::unique_ptr<LinkConnections> connections) {
   wake_at(now_ns());
 }
 
-void Failover::begin_attempt(const std::vector<Path>& paths) {
+void Failover::begin_attempt(std::vector<Share> shares) {
+  attempt_reason_ = Status();
   const uint32_t epoch = epochs_.begin();
   attempt_ = std::make_unique<LinkConnections>(
       context_,
       key_,
       event_,
-      Way{.shares = shares_over(paths),
+      Way{.shares = std::move(shares),
           .epoch = epoch,
           .dials = true,
           .reach_within = sources_.empty() ? kFirstReachWithin : kReachWithin,
@@ -245,11 +205,11 @@ Status Failover::dial(bool wanted) {
       wake_at(dial_at_ns_);
       return {};
     }
-    const std::optional<Path> next = next_path();
+    const std::optional<Path> next = choice_.next();
     if (!next) {
-      suspects_.clear();
+      choice_.begin_round();
     }
-    begin_attempt({next.value_or(home_)});
+    begin_attempt(choice_.over({next.value_or(home_)}));
   }
   return go_on_dialling(now);
 }
@@ -257,7 +217,7 @@ Status Failover::dial(bool wanted) {
 Status Failover::go_on_dialling(int64_t now) {
   const Status dialled = down_.ok() ? attempt_->dial() : down_;
   if (attempt_->open()) {
-    adopt(std::move(attempt_));
+    adopt(std::move(attempt_), attempt_reason_);
     return {};
   }
   if (attempt_->refused() && lost_) {
@@ -284,24 +244,17 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
                                attempt_->path() + ": it took the connection and did not answer")
                       : why;
   log_debug("link tries another way: {}", last_failure_.message());
-  const bool probe = attempt_->way().only_over(home_);
+  const std::vector<Share> tried = attempt_->way().shares;
   const std::vector<Path> missing = attempt_->missing();
-  const bool some_stand = missing.size() < attempt_->way().paths().size();
   attempt_.reset();
-  if (!flows()) {
-    suspect(missing);
-    dial_at_ns_ = next_path() ? now : now + kRoundPauseNs;
+  if (flows()) {
+    // A peer that answers on none of them may be busy, whatever the path.
+    const bool blames = !why.ok() || missing.size() < paths_of(tried).size();
+    choice_.on_not_had(tried, blames ? missing : std::vector<Path>(), now);
     return;
   }
-  if (probe) {
-    const int64_t pause = std::max(probe_pause_ns_, (now - away_since_ns_) / kProbeShare);
-    probe_at_ns_ = now + std::clamp(pause, kFirstProbeNs, kLongestProbeNs);
-    return;
-  }
-  widen_at_ns_ = now + kFirstProbeNs;
-  if (!why.ok() || some_stand) {  // else the peer was busy, whatever the path
-    suspect(missing);
-  }
+  choice_.on_not_reached(missing);
+  dial_at_ns_ = choice_.next() ? now : now + kRoundPauseNs;
 }
 
 Status Failover::give_up(const std::string& why) {
@@ -415,9 +368,9 @@ Replay::Written Failover::written_at(uint64_t number) {
 
 void Failover::note_resumed() {
   const int64_t now = now_ns();
-  const bool home = is_home();
-  probe_at_ns_ = now + std::max(probe_pause_ns_, kFirstProbeNs);
-  resumed_at_ns_ = now;
+  const Way& way = connections().way();
+  const bool home = part_over(home_, way.shares) == 1;
+  choice_.on_flows(way.shares, way.dials, now);
   event_ = true;
   mending_ = false;
   last_failure_ = Status();
@@ -425,11 +378,11 @@ void Failover::note_resumed() {
     return;
   }
   context_.failovers += uint64_t{home || !cause_.ok()};
-  log_resumed(home);
+  log_resumed(now, home);
 }
 
 // One line for both ends: from the one that has dialled.
-void Failover::log_resumed(bool home) const {
+void Failover::log_resumed(int64_t now, bool home) const {
   const std::string left = cause_.ok()
                                ? fmt::format("{}: left {}", link_text(context_, key_), lost_path_)
                                : cause_.message();
@@ -439,7 +392,7 @@ void Failover::log_resumed(bool home) const {
          left,
          connections().path(),
          home ? ", the link's own rail," : "",
-         (resumed_at_ns_ - lost_at_ns_) / kMs,
+         (now - lost_at_ns_) / kMs,
          sent_again_);
 }
 
@@ -515,26 +468,26 @@ void Failover::tick(bool awaited) {
       lose(alive);
     }
   }
-  if (flows() && opens_ && attempt_ == nullptr && !is_home()) {
-    look_for_better_paths();
+  if (flows() && attempt_ == nullptr) {
+    move_to_better();
   }
 }
 
-void Failover::look_for_better_paths() {
-  const int64_t now = now_ns();
-  if (now >= probe_at_ns_) {
-    begin_attempt({home_});
-  } else if (now >= widen_at_ns_) {
-    const std::vector<Path> wider = wider_paths();
-    if (wider.empty()) {
-      // What was not reached may be back by then.
-      widen_at_ns_ = now + kLongestProbeNs;
-      suspects_.assign(1, home_);
-      return;
+void Failover::move_to_better() {
+  if (choice_.watches_home()) {
+    if (const auto look = connections().look_at_rail(home_)) {
+      choice_.look(*look);
     }
-    begin_attempt(wider);
   }
-  wake_at(now);
+  auto better = choice_.better(now_ns());
+  if (!better) {
+    return;
+  }
+  begin_attempt(std::move(better->shares));
+  if (!better->reason.empty()) {
+    attempt_reason_ = connections().with_path({StatusCode::kTimeout, std::move(better->reason)});
+  }
+  wake_at(now_ns());
 }
 
 bool Failover::all_arrived() {

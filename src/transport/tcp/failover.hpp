@@ -5,10 +5,6 @@
 //
 // Connections that were replaced stay until all that came over them has been received: they are
 // sources, oldest first, of which the last one is in use.
-//
-// A link that has lost its rail goes on over one other, the first that answers. Then it opens
-// connections over all other equal rails that do, while messages flow, and moves to those: each
-// rail has an equal part of its load.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +19,7 @@
 #include "transport/tcp/context.hpp"
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/link_connections.hpp"
+#include "transport/tcp/path_choice.hpp"
 #include "transport/tcp/paths.hpp"
 #include "transport/tcp/replay.hpp"
 #include "transport/tcp/resume.hpp"
@@ -100,19 +97,12 @@ class Failover {
 
   // All there are, in the order of trying.
   [[nodiscard]] std::vector<Path> paths() const;
-  // The first of them that is not suspect; nothing: all are.
-  [[nodiscard]] std::optional<Path> next_path() const;
-  void suspect(const std::vector<Path>& paths);
-  // connections_per_link over these paths, and at least one over each.
-  [[nodiscard]] std::vector<Share> shares_over(const std::vector<Path>& paths) const;
-  // The equal rails that may carry the link's messages without its own; empty: not more than do.
-  [[nodiscard]] std::vector<Path> wider_paths() const;
-  void look_for_better_paths();
+  [[nodiscard]] PathChoice::Options choice_options();
+  void move_to_better();
   void lose(const Status& cause);
   void note_event(const Status& cause);
-  void adopt(std::unique_ptr<LinkConnections> connections);
-  void begin_attempt(const std::vector<Path>& paths);
-  [[nodiscard]] bool is_home() const { return connections().way().only_over(home_); }
+  void adopt(std::unique_ptr<LinkConnections> connections, const Status& reason);
+  void begin_attempt(std::vector<Share> shares);
   [[nodiscard]] Status dial(bool wanted);
   [[nodiscard]] Status go_on_dialling(int64_t now);
   void attempt_failed(const Status& why, int64_t now);
@@ -125,7 +115,7 @@ class Failover {
   void collect_acknowledged();
   [[nodiscard]] Replay::Written written_at(uint64_t number);
   void note_resumed();
-  void log_resumed(bool home) const;
+  void log_resumed(int64_t now, bool home) const;
   void wake_at(int64_t time_ns) { context_.poller->wake_at(time_ns); }
   [[nodiscard]] bool loses(const Status& cause) const;
 
@@ -134,9 +124,11 @@ class Failover {
   bool& event_;
   const bool opens_;
   const Path home_;  // the link's own rail at both ends
+  PathChoice choice_;
   LinkConnections unopened_;
   std::deque<Source> sources_;
   std::unique_ptr<LinkConnections> attempt_;   // by this end
+  Status attempt_reason_;                      // ok: none that is worth a warning
   std::unique_ptr<LinkConnections> arriving_;  // by the peer
   Epochs epochs_;
   bool ended_ = false;
@@ -155,18 +147,12 @@ class Failover {
   Status cause_;           // ok: somebody chose to leave
   std::string lost_path_;
   int64_t lost_at_ns_ = 0;
-  int64_t resumed_at_ns_ = 0;
   int64_t first_try_at_ns_ = 0;
   int64_t reached_at_ns_ = 0;
-  std::vector<Path> suspects_;  // lost, or not reached, lately
   int64_t dial_at_ns_ = 0;
   int64_t attempt_until_ns_ = 0;
   Status down_;  // not ok: why the attempt cannot succeed
   Status last_failure_;
-  int64_t away_since_ns_ = 0;
-  int64_t probe_at_ns_ = 0;
-  int64_t probe_pause_ns_ = 0;  // 0: it has never been lost
-  int64_t widen_at_ns_ = 0;
 };
 
 }  // namespace ho::tcp

@@ -1,27 +1,16 @@
 #include "transport/tcp/link_connections.hpp"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "connect/rail_interface.hpp"
 #include "os/clock.hpp"
 #include "os/socket.hpp"
+#include "os/tcp_progress.hpp"
 
 namespace ho::tcp {
-
-std::vector<Path> Way::paths() const {
-  std::vector<Path> paths;
-  for (const Share& share : shares) {
-    if (std::ranges::find(paths, share.path) == paths.end()) {
-      paths.push_back(share.path);
-    }
-  }
-  return paths;
-}
-
-bool Way::only_over(const Path& path) const {
-  return std::ranges::all_of(shares, [&](const Share& share) { return share.path == path; });
-}
 
 LinkConnections::LinkConnections(Context& context, const LinkKey& key, bool& event)
     : LinkConnections(context,
@@ -146,13 +135,13 @@ bool LinkConnections::refused() const {
 }
 
 std::vector<Path> LinkConnections::missing() const {
-  Way missing;
+  std::vector<Share> missing;
   for (size_t i = 0; i < connections_.size(); ++i) {
     if (connections_[i] == nullptr) {
-      missing.shares.push_back(way_.shares[i]);
+      missing.push_back(way_.shares[i]);
     }
   }
-  return missing.paths();
+  return paths_of(missing);
 }
 
 bool LinkConnections::can_attach(const LinkClaim& claim) const {
@@ -286,6 +275,29 @@ Status LinkConnections::look(bool awaited) {
   return {};
 }
 
+std::optional<RailRate::Look> LinkConnections::look_at_rail(const Path& path) {
+  std::optional<RailRate::Look> look;
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    if (way_.shares[i].path != path) {
+      continue;
+    }
+    const auto progress = context_.options.progress(connections_[i]->socket().fd.get());
+    if (!progress) {
+      return std::nullopt;
+    }
+    failed_ = i;
+    if (look) {
+      look->connection.acknowledged_bytes += progress->acknowledged_bytes;
+    } else {
+      look = {.time_ns = now_ns(), .connection = *progress};
+    }
+  }
+  if (look && look->connection.unsent_bytes > 0) {
+    look->rail_bytes = interface_sent_bytes(own_rail(path).name);
+  }
+  return look;
+}
+
 Status LinkConnections::look_for_peer(bool wanted) {
   if (!context_.watches_peers || way_.dials || !wanted) {
     peer_port_.pause();
@@ -323,9 +335,14 @@ std::string LinkConnections::text_of(const Path& path) const {
 }
 
 std::string LinkConnections::path() const {
-  std::string text = "tcp ";
-  for (const Path& path : way_.paths()) {
-    text += (text.size() > 4 ? " and " : "") + text_of(path);
+  const std::vector<Path> paths = paths_of(way_.shares);
+  const double first = part_over(paths.front(), way_.shares);
+  const bool equal = std::ranges::all_of(
+      paths, [&](const Path& path) { return part_over(path, way_.shares) == first; });
+  std::string text;
+  for (const Path& path : paths) {
+    text += (text.empty() ? "tcp " : " and ") + text_of(path);
+    text += equal ? "" : fmt::format(" with {:.0f} %", 100 * part_over(path, way_.shares));
   }
   return text;
 }
@@ -355,7 +372,7 @@ Status LinkConnections::check_interfaces() {
 }
 
 std::string LinkConnections::trouble() const {
-  for (const Path& path : way_.paths()) {
+  for (const Path& path : paths_of(way_.shares)) {
     if (std::string down = interface_trouble(own_rail(path)); !down.empty()) {
       return down;
     }

@@ -17,6 +17,7 @@
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/paths.hpp"
 #include "transport/tcp/port_watch.hpp"
+#include "transport/tcp/rail_rate.hpp"
 #include "transport/tcp/striping.hpp"
 
 namespace ho::tcp {
@@ -28,12 +29,6 @@ struct OutgoingMessage {
   size_t bytes = 0;
 };
 
-// Of one connection: over which rails it goes, and how many of the link's messages it takes.
-struct Share {
-  Path path;
-  uint8_t weight = 1;
-};
-
 // Of connections that may be replaced by others: over which rails they go, and who opens them.
 struct Way {
   std::vector<Share> shares;  // by connection; the peer's claims say those of the peer's
@@ -41,10 +36,6 @@ struct Way {
   bool dials = false;
   std::chrono::milliseconds reach_within{0};
   bool keeps_interface = false;  // Connector's
-
-  // Each path once, in the order of the connections.
-  [[nodiscard]] std::vector<Path> paths() const;
-  [[nodiscard]] bool only_over(const Path& path) const;
 };
 
 class LinkConnections {
@@ -112,7 +103,8 @@ class LinkConnections {
   // Of the connections, without this object.
   [[nodiscard]] uint64_t memory_bytes() const;
 
-  // "tcp 10.1.0.1 (rail0) -> 10.1.0.2", with " and " before each further path.
+  // "tcp 10.1.0.1 (rail0) -> 10.1.0.2", with " and " before each further path, and with the part of
+  // the messages that goes over each where that is not the same.
   [[nodiscard]] std::string path() const;
   // The same with what state it is in.
   [[nodiscard]] std::string to_string() const;
@@ -120,6 +112,8 @@ class LinkConnections {
   [[nodiscard]] Status check_interfaces();
   // Link::trouble.
   [[nodiscard]] std::string trouble() const;
+  // What the connections over that path, one at least, have done, and what its rail has.
+  [[nodiscard]] std::optional<RailRate::Look> look_at_rail(const Path& path);
   // Reading message `number` failed. The calls above that fail note their connection themselves.
   void note_failed(uint64_t number) { failed_ = index_of_message(number); }
   // Of the connection that failed last.

@@ -4,6 +4,26 @@
 
 namespace ho::tcp {
 
+std::vector<Path> paths_of(std::span<const Share> shares) {
+  std::vector<Path> paths;
+  for (const Share& share : shares) {
+    if (std::ranges::find(paths, share.path) == paths.end()) {
+      paths.push_back(share.path);
+    }
+  }
+  return paths;
+}
+
+double part_over(const Path& path, std::span<const Share> shares) {
+  double sum = 0;
+  double over = 0;
+  for (const Share& share : shares) {
+    sum += share.weight;
+    over += share.path == path ? share.weight : 0;
+  }
+  return sum == 0 ? 0 : over / sum;
+}
+
 std::vector<Path> paths_from(RailIndex rail, size_t own_rails, size_t peer_rails) {
   std::vector<Path> paths;
   const size_t common = std::min(own_rails, peer_rails);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/index.hpp"
@@ -16,6 +17,19 @@ struct Path {
   // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
   friend auto operator<=>(const Path&, const Path&) = default;
 };
+
+// Of one connection: over which rails it goes, and how many of the link's messages it takes.
+struct Share {
+  Path path{};
+  uint8_t weight = 1;
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm, see base/index.hpp
+  friend auto operator<=>(const Share&, const Share&) = default;
+};
+
+// Each path once, in the order of the connections.
+[[nodiscard]] std::vector<Path> paths_of(std::span<const Share> shares);
+// Which part of the messages goes over that path, of those that all have.
+[[nodiscard]] double part_over(const Path& path, std::span<const Share> shares);
 
 // All there are, in the order in which they are tried: the link's own rail, then equal rails from
 // the next one on, then all others.

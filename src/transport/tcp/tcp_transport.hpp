@@ -11,6 +11,7 @@
 
 #include "auth/job_key.hpp"
 #include "connect/rail_interface.hpp"
+#include "os/tcp_progress.hpp"
 #include "transport/network_setup.hpp"
 #include "transport/tcp/answers.hpp"
 #include "transport/transport.hpp"
@@ -40,6 +41,7 @@ struct TcpOptions : NetworkMember {
   // Tests have a kernel of their own.
   tcp::LookAtConnection look = tcp::look_at_connection;
   tcp::CountUnacknowledged count_unacknowledged = tcp::count_unacknowledged;
+  std::function<std::optional<TcpProgress>(int fd)> progress = tcp_progress;
 };
 
 // Where a rank can be reached: its port on each of its host's rails.

@@ -110,6 +110,7 @@ class Ranks {
         return believes ? count(fd) : std::nullopt;
       };
       options.look = [this](int fd) { return look(fd); };
+      options.progress = [this](int /*fd*/) { return progress_; };
       auto transport = TcpTransport::listen(options);
       REQUIRE(transport.ok());
       transports_.at(rank) = *std::move(transport);
@@ -154,6 +155,8 @@ class Ranks {
     }
   }
 
+  // What the kernels say of each connection; nothing: they do not.
+  void progress(const std::optional<TcpProgress>& progress) { progress_ = progress; }
   // Whose thread is elsewhere from now on.
   void compute(uint32_t rank) { computing_ = rank; }
   // Nothing passes over those rails, and the kernels get no answer.
@@ -185,6 +188,7 @@ class Ranks {
   }
 
   uint32_t computing_ = 2;
+  std::optional<TcpProgress> progress_;
   std::array<std::unique_ptr<Relay>, 2> relays_;
   std::array<std::unique_ptr<TcpTransport>, 2> transports_;
 };
@@ -392,6 +396,39 @@ TEST_CASE("failover: a rail is left out that its link cannot go over, and messag
            has(ranks.link(1).to_string(), connected_over({2, 4}));
   });
   converse(ranks, sizes);
+}
+
+TEST_CASE("failover: a slow rail keeps a part of its link's messages until it is fast again") {
+  const Setting setting{.hosts = {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"},
+                        .silence = std::chrono::milliseconds(100)};
+  Ranks ranks(setting, uncut);
+  const Sizes sizes{8, 100000, 0, 5000, 70000, 1, 300, 20000, 16384, 9, 0, 40, 7, 100, 3, 0};
+  converse(ranks, sizes);
+  TcpProgress progress{.unsent_bytes = 1};
+  int64_t last = now_ns();
+  const auto run = [&](uint64_t bytes_per_us) {
+    const auto us = static_cast<uint64_t>(now_ns() - last) / 1000;
+    last += static_cast<int64_t>(us) * 1000;
+    progress.busy_us += us;
+    progress.acknowledged_bytes += us * bytes_per_us;
+    ranks.progress(progress);
+  };
+  const auto run_until = [&](uint64_t bytes_per_us, const std::string& text) {
+    ranks.drive_until([&] {
+      run(bytes_per_us);
+      return has(ranks.link(0).to_string(), text) && has(ranks.link(1).to_string(), text);
+    });
+    converse(ranks, sizes);
+  };
+  const int64_t begun = now_ns();
+  ranks.drive_until([&] {  // well, for as long as it takes to see that
+    run(1000);
+    return now_ns() - begun > 300'000'000;
+  });
+  CHECK(has(ranks.link(0).to_string(), "tcp 127.0.0.1 -> 127.0.0.1, connected"));
+  run_until(250, "tcp 127.0.0.1 -> 127.0.0.1 with 31 % and 127.0.0.2 -> 127.0.0.2 with 23 % and ");
+  CHECK(ranks.at(0).failovers() == 1);
+  run_until(1000, "tcp 127.0.0.1 -> 127.0.0.1, connected");
 }
 
 TEST_CASE("failover: cut at random bytes while it goes over several rails, it loses nothing") {

@@ -1,0 +1,65 @@
+#include "os/tcp_progress.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace ho {
+namespace {
+
+// Older C libraries' tcp_info ends before these; the kernel's only grows at its end.
+constexpr size_t kAcknowledgedAt = 120;
+constexpr size_t kUnsentAt = 144;
+constexpr size_t kBusyAt = 168;
+constexpr size_t kClosedWindowAt = 176;
+constexpr size_t kNeededBytes = 184;
+static_assert(offsetof(tcp_info, tcpi_total_retrans) + sizeof(uint32_t) + 2 * sizeof(uint64_t) ==
+              kAcknowledgedAt);
+
+template <typename T>
+T load_at(const std::array<char, kNeededBytes>& bytes, size_t offset) {
+  T value{};
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+std::optional<TcpProgress> tcp_progress(int fd) {
+  std::array<char, kNeededBytes> bytes{};
+  auto size = static_cast<socklen_t>(bytes.size());
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, bytes.data(), &size) != 0 || size < kNeededBytes) {
+    return std::nullopt;
+  }
+  return TcpProgress{.acknowledged_bytes = load_at<uint64_t>(bytes, kAcknowledgedAt),
+                     .unsent_bytes = load_at<uint32_t>(bytes, kUnsentAt),
+                     .busy_us = load_at<uint64_t>(bytes, kBusyAt),
+                     .closed_window_us = load_at<uint64_t>(bytes, kClosedWindowAt)};
+}
+
+std::optional<uint64_t> interface_sent_bytes(const std::string& name) {
+  std::ifstream file("/proc/self/net/dev");
+  constexpr int kFieldsBefore = 8;  // what was received
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string word;
+    words >> word;
+    if (word != name + ":") {
+      continue;
+    }
+    for (int i = 0; i < kFieldsBefore; ++i) {
+      words >> word;
+    }
+    uint64_t bytes = 0;
+    return words >> bytes ? std::optional(bytes) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ho

@@ -1,0 +1,24 @@
+// How far a TCP connection's data has come, as this host's kernel counts it. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ho {
+
+struct TcpProgress {
+  uint64_t acknowledged_bytes = 0;
+  uint32_t unsent_bytes = 0;      // written, and not yet sent
+  uint64_t busy_us = 0;           // with something written that is not acknowledged
+  uint64_t closed_window_us = 0;  // of that, while the peer took no more
+};
+
+// Nothing where the kernel does not tell (Linux before 4.10).
+[[nodiscard]] std::optional<TcpProgress> tcp_progress(int fd);
+
+// Bytes that this network namespace's interface has sent, for whomever. Nothing: there is none of
+// that name.
+[[nodiscard]] std::optional<uint64_t> interface_sent_bytes(const std::string& name);
+
+}  // namespace ho

@@ -1,0 +1,160 @@
+#include "transport/tcp/path_choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "base/quantity.hpp"
+#include "transport/tcp/striping.hpp"
+
+namespace ho::tcp {
+namespace {
+
+constexpr int64_t kMsInNs = 1'000'000;
+// Between two looks whether the link's own rail is back: at least so long, and an eighth of the
+// time that it has been gone.
+constexpr int64_t kFirstProbeNs = 500 * kMsInNs;
+constexpr int64_t kLongestProbeNs = 64'000 * kMsInNs;
+constexpr int64_t kProbeShare = 8;
+// The end that did not open the link leaves it to the other one to find a slow rail first.
+constexpr size_t kOtherEndWindows = 2;
+// A rail's part of the messages stays as it is if it should be another one by less than this part.
+constexpr double kSameWithin = 0.2;
+
+}  // namespace
+
+std::vector<Share> PathChoice::over(const std::vector<Path>& paths) const {
+  const size_t each = (options_.connections_per_link + paths.size() - 1) / paths.size();
+  std::vector<Share> shares;
+  for (size_t i = 0; i < each * paths.size(); ++i) {
+    shares.push_back({.path = paths[i % paths.size()]});
+  }
+  return shares;
+}
+
+bool PathChoice::only_home() const {
+  return std::ranges::all_of(shares_, [this](const Share& s) { return s.path == options_.home; });
+}
+
+bool PathChoice::away() const {
+  return std::ranges::none_of(shares_, [this](const Share& s) { return s.path == options_.home; });
+}
+
+bool PathChoice::suspect(const Path& path) const {
+  return std::ranges::find(suspects_, path) != suspects_.end();
+}
+
+void PathChoice::on_not_reached(const std::vector<Path>& paths) {
+  std::ranges::copy_if(
+      paths, std::back_inserter(suspects_), [this](const Path& path) { return !suspect(path); });
+}
+
+void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
+  shares_ = std::move(shares);
+  own_ = own;
+  flows_since_ns_ = now_ns;
+  probe_at_ns_ = now_ns + std::max(probe_pause_ns_, kFirstProbeNs);
+  rate_.restart();
+}
+
+void PathChoice::on_lost(std::vector<Share> shares, const Path& failed, int64_t now_ns) {
+  shares_ = std::move(shares);
+  widen_at_ns_ = 0;
+  if (failed == options_.home) {
+    suspects_.clear();
+    away_since_ns_ = now_ns;
+    // A rail that comes and goes is taken back ever later.
+    const bool again = probe_pause_ns_ != 0 && now_ns - flows_since_ns_ < kLongestProbeNs;
+    probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
+  }
+  on_not_reached({failed});
+}
+
+std::optional<Path> PathChoice::next() const {
+  const std::vector<Path> all = options_.all();
+  const auto found = std::ranges::find_if_not(all, [this](const Path& p) { return suspect(p); });
+  return found == all.end() ? std::nullopt : std::optional(*found);
+}
+
+std::vector<Path> PathChoice::others() const {
+  std::vector<Path> others;
+  for (const Path& path : options_.all()) {
+    const bool equal = path.own == path.peer && path != options_.home;
+    if (equal && !suspect(path) && options_.usable(path) &&
+        others.size() < kMaxLinkConnections / 2) {
+      others.push_back(path);
+    }
+  }
+  return others;
+}
+
+std::optional<PathChoice::Better> PathChoice::better(int64_t now_ns) {
+  if (shares_.empty()) {
+    return std::nullopt;
+  }
+  if (away()) {
+    return options_.opens ? better_while_away(now_ns) : std::nullopt;
+  }
+  return better_at_home();
+}
+
+std::optional<PathChoice::Better> PathChoice::better_while_away(int64_t now_ns) {
+  if (now_ns >= probe_at_ns_) {
+    return Better{over({options_.home}), ""};
+  }
+  if (now_ns < widen_at_ns_) {
+    return std::nullopt;
+  }
+  const std::vector<Path> wider = others();
+  if (wider.size() > paths_of(shares_).size()) {
+    return Better{over(wider), ""};
+  }
+  // What was not reached may be back by then.
+  widen_at_ns_ = now_ns + kLongestProbeNs;
+  suspects_.assign(1, options_.home);
+  return std::nullopt;
+}
+
+std::optional<PathChoice::Better> PathChoice::better_at_home() const {
+  const std::optional<double> rate = rate_.now();
+  const size_t enough = RailRate::kWindows + (options_.opens ? 0 : kOtherEndWindows);
+  if (!rate || (only_home() ? rate_.windows() < enough : !own_)) {
+    return std::nullopt;
+  }
+  if (only_home() ? !rate_.slow() : rate_.well()) {
+    return only_home() ? std::nullopt : std::optional(Better{over({options_.home}), ""});
+  }
+  std::vector<Path> paths = others();
+  const RailWeights weights = weights_of_slow_rail(*rate / rate_.best(), paths.size());
+  paths.insert(paths.begin(), options_.home);
+  std::vector<Share> shares = over(paths);
+  for (Share& share : shares) {
+    share.weight = share.path == options_.home ? weights.own : weights.other;
+  }
+  const double before = part_over(options_.home, shares_);
+  const bool same = paths_of(shares) == paths_of(shares_) &&
+                    std::abs(part_over(options_.home, shares) - before) <= kSameWithin * before;
+  if (weights.other == 0 || same) {
+    return std::nullopt;
+  }
+  return Better{std::move(shares),
+                "the rail is slow, " + bytes_text(*rate) + " a second, where it has had " +
+                    bytes_text(rate_.best())};
+}
+
+void PathChoice::on_not_had(const std::vector<Share>& tried,
+                            const std::vector<Path>& blamed,
+                            int64_t now_ns) {
+  const std::vector<Path> paths = paths_of(tried);
+  if (paths.size() == 1 && paths.front() == options_.home) {
+    const int64_t pause = std::max(probe_pause_ns_, (now_ns - away_since_ns_) / kProbeShare);
+    probe_at_ns_ = now_ns + std::clamp(pause, kFirstProbeNs, kLongestProbeNs);
+    return;
+  }
+  widen_at_ns_ = now_ns + kFirstProbeNs;
+  rate_.restart();
+  on_not_reached(blamed);
+}
+
+}  // namespace ho::tcp

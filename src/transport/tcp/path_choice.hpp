@@ -1,0 +1,79 @@
+// Over which rails a link's messages go: which path a link that has lost its connections tries
+// next, and, while messages flow, when another choice would be better. Pure: no socket and no
+// clock.
+//
+// A link that has lost its own rail goes on over one other, the first that answers. Then it moves
+// to all other equal rails that do, so each has an equal part of its load, and back to its own rail
+// once that answers. A link whose rail is slow keeps it, for the part of its messages that the rail
+// can carry, and moves the rest to the others (rail_rate.hpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/paths.hpp"
+#include "transport/tcp/rail_rate.hpp"
+
+namespace ho::tcp {
+
+class PathChoice {
+ public:
+  struct Options {
+    Path home;           // the link's own rail at both ends
+    bool opens = false;  // this end opens the link
+    uint32_t connections_per_link = 1;
+    std::function<std::vector<Path>()> all;   // in the order of trying
+    std::function<bool(const Path&)> usable;  // as far as this host's kernel knows
+  };
+  explicit PathChoice(Options options) : options_(std::move(options)) {}
+
+  // connections_per_link over these paths, and at least one over each.
+  [[nodiscard]] std::vector<Share> over(const std::vector<Path>& paths) const;
+
+  // Messages flow over these; own: this end has dialled them.
+  void on_flows(std::vector<Share> shares, bool own, int64_t now_ns);
+  // These are lost, beginning with a connection over `failed`.
+  void on_lost(std::vector<Share> shares, const Path& failed, int64_t now_ns);
+
+  // While lost: the path to try; nothing: each has been tried in this round.
+  [[nodiscard]] std::optional<Path> next() const;
+  void begin_round() { suspects_.clear(); }
+  void on_not_reached(const std::vector<Path>& paths);
+
+  // While messages flow, a few times a second. What the own rail does, where it carries messages:
+  [[nodiscard]] bool watches_home() const { return !shares_.empty() && !away(); }
+  void look(const RailRate::Look& look) { rate_.look(look, !only_home()); }
+  // What to move to now.
+  struct Better {
+    std::vector<Share> shares;
+    std::string reason;  // "": what was left is back, or there is more than one
+  };
+  [[nodiscard]] std::optional<Better> better(int64_t now_ns);
+  // That could not be had: these paths are to blame (none: the peer was busy, whatever the path).
+  void on_not_had(const std::vector<Share>& tried, const std::vector<Path>& blamed, int64_t now_ns);
+
+ private:
+  [[nodiscard]] bool only_home() const;
+  [[nodiscard]] bool away() const;
+  [[nodiscard]] bool suspect(const Path& path) const;
+  // The other equal rails that may carry messages.
+  [[nodiscard]] std::vector<Path> others() const;
+  [[nodiscard]] std::optional<Better> better_while_away(int64_t now_ns);
+  [[nodiscard]] std::optional<Better> better_at_home() const;
+
+  const Options options_;
+  std::vector<Share> shares_;  // in use, or lost; none: there have been none
+  bool own_ = false;
+  std::vector<Path> suspects_;  // lost, or not reached, lately
+  int64_t flows_since_ns_ = 0;
+  int64_t away_since_ns_ = 0;
+  int64_t probe_at_ns_ = 0;
+  int64_t probe_pause_ns_ = 0;  // 0: the own rail has never been lost
+  int64_t widen_at_ns_ = 0;
+  RailRate rate_;
+};
+
+}  // namespace ho::tcp

@@ -1,0 +1,88 @@
+#include "transport/tcp/rail_rate.hpp"
+
+#include <algorithm>
+
+#include "transport/tcp/striping.hpp"
+
+namespace ho::tcp {
+namespace {
+
+// A window that counts: the kernel had something to send for most of it.
+constexpr double kBusyPart = 0.8;
+constexpr double kClosedWindowPart = 0.1;
+// Of a connection that is not busy all the time: enough that round trips do not matter.
+constexpr uint64_t kSharedBytes = 256 << 10;
+
+}  // namespace
+
+void RailRate::look(const Look& now, bool shared) {
+  const std::optional<Look> before = last_;
+  last_ = now;
+  if (!before || now.time_ns <= before->time_ns ||
+      now.connection.acknowledged_bytes < before->connection.acknowledged_bytes) {
+    return;
+  }
+  const double seconds = static_cast<double>(now.time_ns - before->time_ns) / 1e9;
+  const double busy =
+      static_cast<double>(now.connection.busy_us - before->connection.busy_us) / 1e6;
+  const double closed =
+      static_cast<double>(now.connection.closed_window_us - before->connection.closed_window_us) /
+      1e6;
+  const uint64_t bytes = now.connection.acknowledged_bytes - before->connection.acknowledged_bytes;
+  const bool queued = before->connection.unsent_bytes > 0 && now.connection.unsent_bytes > 0 &&
+                      busy >= kBusyPart * seconds;
+  const bool counts = shared ? bytes >= kSharedBytes : queued;
+  if (!counts || busy <= 0 || closed > kClosedWindowPart * busy) {
+    return;
+  }
+  double rate = static_cast<double>(bytes) / busy;
+  if (now.rail_bytes && before->rail_bytes && *now.rail_bytes >= *before->rail_bytes) {
+    rate = std::max(rate, static_cast<double>(*now.rail_bytes - *before->rail_bytes) / seconds);
+  }
+  if (rates_.size() == kWindows) {
+    rates_.erase(rates_.begin());
+  }
+  rates_.push_back(rate);
+  ++count_;
+  best_ = std::max(best_, this->now().value_or(0));
+}
+
+void RailRate::restart() {
+  last_.reset();
+  rates_.clear();
+  count_ = 0;
+}
+
+std::optional<double> RailRate::now() const {
+  if (rates_.size() < kWindows) {
+    return std::nullopt;
+  }
+  std::vector<double> sorted = rates_;
+  std::ranges::sort(sorted);
+  return (sorted[(kWindows - 1) / 2] + sorted[kWindows / 2]) / 2;
+}
+
+bool RailRate::slow() const {
+  return rates_.size() == kWindows && std::ranges::max(rates_) < kSlow * best_;
+}
+
+// Each of n links does as much as its own rail does in a unit of time. Of the messages of the link
+// whose rail is slow, that rail does own / sum, so it needs own / sum / part; each other rail does
+// other / sum besides its own link's.
+RailWeights weights_of_slow_rail(double part, size_t others) {
+  RailWeights best;
+  double least = 1 / std::max(part, 1e-6);
+  for (uint8_t own = 1; own <= kMaxWeight && others > 0; ++own) {
+    for (uint8_t other = 1; other <= kMaxWeight; ++other) {
+      const double sum = own + static_cast<double>(others) * other;
+      const double time = std::max(own / sum / part, 1 + other / sum);
+      if (time < least * 0.99) {  // small weights where they do
+        least = time;
+        best = {own, other};
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace ho::tcp

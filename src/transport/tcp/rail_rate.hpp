@@ -1,0 +1,66 @@
+// How fast a link's own rail is, compared with its best, and which part of the link's messages it
+// should then carry. Pure.
+//
+// Only time counts in which the kernel had data to send and the peer took it: a link that waits for
+// its application, or for a slow receiver, says nothing of its rail. What the rail carries for
+// others counts too: a rail that is shared is not slow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "os/tcp_progress.hpp"
+
+namespace ho::tcp {
+
+class RailRate {
+ public:
+  // A rate is known after so many windows that count, and is their median.
+  static constexpr size_t kWindows = 4;
+  // All of them below this part of the best: the rail is slow. That part: it is well again.
+  static constexpr double kSlow = 0.8;
+  static constexpr double kWell = 0.9;
+
+  // The link's connection over the rail, and what the rail has sent in all (nothing: unknown).
+  struct Look {
+    int64_t time_ns = 0;
+    TcpProgress connection{};
+    std::optional<uint64_t> rail_bytes{};
+  };
+  // A window is the time between two looks at the same connections. shared: the link's messages go
+  // over other rails too, so the connection need not be busy all the time.
+  void look(const Look& now, bool shared);
+  // Other connections, or another part of the messages: what was seen of them says nothing now. The
+  // best stays.
+  void restart();
+
+  // Bytes per second; nothing: too little has been seen since the last restart.
+  [[nodiscard]] std::optional<double> now() const;
+  // 0: none yet.
+  [[nodiscard]] double best() const { return best_; }
+  [[nodiscard]] bool slow() const;
+  [[nodiscard]] bool well() const { return now().value_or(0) >= kWell * best_; }
+  [[nodiscard]] size_t windows() const { return count_; }
+
+ private:
+  std::optional<Look> last_;
+  std::vector<double> rates_;  // of the last kWindows
+  size_t count_ = 0;
+  double best_ = 0;
+};
+
+// Of a link whose rail has `part` (0 to 1) of its speed, and which may use `others` rails as fast
+// as that was, each with a link of its own that does the same amount of work: the weight of its own
+// rail and of each other one, with which all links are done at the same time. The own rail's is 1
+// at least; that of others may be 0.
+struct RailWeights {
+  uint8_t own = 1;
+  uint8_t other = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): a false alarm
+  friend auto operator<=>(const RailWeights&, const RailWeights&) = default;
+};
+[[nodiscard]] RailWeights weights_of_slow_rail(double part, size_t others);
+
+}  // namespace ho::tcp

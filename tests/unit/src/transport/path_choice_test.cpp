@@ -1,0 +1,194 @@
+#include "transport/tcp/path_choice.hpp"
+
+#include <algorithm>
+
+#include "catch.hpp"
+
+namespace ho::tcp {
+namespace {
+
+constexpr int64_t kMsNs = 1'000'000;
+
+Path equal(uint32_t rail) {
+  return {RailIndex(rail), RailIndex(rail)};
+}
+
+// Of a link of rail 1, between hosts with four rails.
+class Choice {
+ public:
+  explicit Choice(uint32_t connections = 1, bool opens = true)
+      : choice_({.home = equal(1),
+                 .opens = opens,
+                 .connections_per_link = connections,
+                 .all = [] { return paths_from(RailIndex(1), 4, 4); },
+                 .usable = [this](const Path& path) { return path != down_; }}) {}
+
+  PathChoice& operator*() { return choice_; }
+  PathChoice* operator->() { return &choice_; }
+  void flows_over(const std::vector<Path>& paths) {
+    choice_.on_flows(choice_.over(paths), true, now_);
+  }
+  // The paths that it proposes, by their rail.
+  std::vector<uint32_t> better() {
+    const auto better = choice_.better(now_);
+    std::vector<uint32_t> rails;
+    for (const Path& path : paths_of(better ? better->shares : std::vector<Share>())) {
+      REQUIRE(path.own == path.peer);
+      rails.push_back(path.own.value());
+    }
+    return rails;
+  }
+  void wait_ms(int64_t ms) { now_ += ms * kMsNs; }
+  [[nodiscard]] int64_t now() const { return now_; }
+  void take_down(uint32_t rail) { down_ = equal(rail); }
+  // The own rail for so many windows, at that rate.
+  void run(int windows, double bytes_per_second) {
+    for (int i = 0; i < windows; ++i) {
+      wait_ms(250);
+      look_.time_ns = now_;
+      look_.connection.acknowledged_bytes += static_cast<uint64_t>(bytes_per_second / 4);
+      look_.connection.busy_us += 250'000;
+      look_.connection.unsent_bytes = 1;
+      choice_.look(look_);
+    }
+  }
+
+ private:
+  PathChoice choice_;
+  Path down_{RailIndex(9), RailIndex(9)};
+  int64_t now_ = 1000 * kMsNs;
+  RailRate::Look look_{};
+};
+
+using Rails = std::vector<uint32_t>;
+
+}  // namespace
+
+TEST_CASE("a lost link tries each path once in a round, its own rail first in the next one") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice->on_lost(choice->over({equal(1)}), equal(1), choice.now());
+  std::vector<Path> tried;
+  for (auto next = choice->next(); next; next = choice->next()) {
+    tried.push_back(*next);
+    choice->on_not_reached({*next});
+  }
+  CHECK(tried.size() == 15);
+  CHECK(tried[0] == equal(2));
+  CHECK(tried[2] == equal(0));
+  choice->begin_round();
+  CHECK(*choice->next() == equal(1));
+}
+
+TEST_CASE("a link that is away moves to all other rails that are good, then back to its own") {
+  Choice choice(4);
+  CHECK(choice.better().empty());
+  choice.flows_over({equal(1)});
+  CHECK(choice.better().empty());
+  choice->on_lost(choice->over({equal(1)}), equal(1), choice.now());
+  choice.flows_over({equal(2)});
+  CHECK_FALSE(choice->watches_home());
+  CHECK(choice.better() == Rails{2, 3, 0});
+  CHECK(choice->better(choice.now())->shares.size() == 6);  // 4 connections, as many over each
+  choice.take_down(3);
+  CHECK(choice.better() == Rails{2, 0});
+  choice.take_down(9);
+  const auto wide = choice->better(choice.now())->shares;
+  choice->on_not_had(wide, {equal(3)}, choice.now());
+  CHECK(choice.better().empty());
+  choice.wait_ms(499);
+  CHECK(choice.better().empty());
+  choice.flows_over({equal(2)});
+  choice.wait_ms(1);
+  CHECK(choice.better() == Rails{2, 0});
+  choice.flows_over({equal(2), equal(0)});
+  CHECK(choice.better().empty());
+  choice.wait_ms(500);
+  CHECK(choice.better() == Rails{1});
+  choice->on_not_had(choice->over({equal(1)}), {equal(1)}, choice.now());
+  CHECK(choice.better().empty());
+  choice.wait_ms(500);
+  CHECK(choice.better() == Rails{1});
+}
+
+TEST_CASE("a rail that was not reached is asked again after 64 s, the own one for ever") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice->on_lost(choice->over({equal(1)}), equal(1), choice.now());
+  choice->on_not_reached({equal(3)});
+  choice.flows_over({equal(2), equal(0)});
+  CHECK(choice.better().empty());
+  int64_t last = choice.now();
+  for (int i = 0; i < 20; ++i) {
+    while (choice.better() != Rails{1}) {
+      choice.wait_ms(100);
+      REQUIRE(choice.now() - last <= 64'100 * kMsNs);
+      if (choice.better() == Rails{2, 3, 0}) {
+        REQUIRE(choice.now() > 60'000 * kMsNs);
+        choice->on_not_had(choice->over({equal(2), equal(3), equal(0)}), {equal(3)}, choice.now());
+      }
+    }
+    last = choice.now();
+    choice->on_not_had(choice->over({equal(1)}), {equal(1)}, choice.now());
+  }
+}
+
+TEST_CASE("only the end that opens the link looks for what is better while it is away") {
+  Choice choice(1, false);
+  choice.flows_over({equal(1)});
+  choice->on_lost(choice->over({equal(1)}), equal(1), choice.now());
+  choice.flows_over({equal(2)});
+  choice.wait_ms(100'000);
+  CHECK(choice.better().empty());
+}
+
+TEST_CASE("a slow rail keeps the part that it can carry, and gets all back once it is well") {
+  const bool opens = GENERATE(true, false);
+  Choice choice(1, opens);
+  choice.flows_over({equal(1)});
+  choice.run(6, 25e6);
+  CHECK(choice.better().empty());
+  choice.run(4, 0.81 * 25e6);
+  CHECK(choice.better().empty());
+  choice.run(opens ? 4 : 6, 6.25e6);
+  REQUIRE(choice.better() == Rails{1, 2, 3, 0});
+  auto better = *choice->better(choice.now());
+  CHECK(better.reason == "the rail is slow, 6.25 MB a second, where it has had 25 MB");
+  CHECK(better.shares[0].weight == 4);
+  CHECK(better.shares[1].weight == 3);
+  choice->on_flows(better.shares, true, choice.now());
+  CHECK(choice->watches_home());
+  CHECK(choice.better().empty());
+  choice.run(6, 6.25e6);
+  CHECK(choice.better().empty());  // as it should be
+  choice.run(4, 5.6e6);
+  CHECK(choice.better().empty());  // within a fifth
+  choice.run(4, 2.5e6);
+  better = *choice->better(choice.now());
+  CHECK(part_over(equal(1), better.shares) < 4.0 / 13 / 2);
+  choice->on_flows(better.shares, true, choice.now());
+  choice.run(5, 22.6e6);
+  CHECK(choice.better() == Rails{1});
+}
+
+TEST_CASE("the end that did not move a slow rail's messages leaves them where they are") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run(6, 25e6);
+  choice.run(4, 6e6);
+  const auto better = *choice->better(choice.now());
+  choice->on_flows(better.shares, false, choice.now());
+  choice.run(10, 25e6);
+  CHECK(choice.better().empty());
+}
+
+TEST_CASE("a rate that changes by a twentieth up and down changes no weights") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  for (int i = 0; i < 400; ++i) {
+    choice.run(1, 25e6 * (i % 3 == 0 ? 0.95 : 1.05));
+    REQUIRE(choice.better().empty());
+  }
+}
+
+}  // namespace ho::tcp

@@ -1,0 +1,112 @@
+#include "transport/tcp/rail_rate.hpp"
+
+#include <algorithm>
+
+#include "catch.hpp"
+
+namespace ho::tcp {
+namespace {
+
+constexpr int64_t kLookNs = 250'000'000;
+
+// A connection that is looked at four times a second.
+class Watched {
+ public:
+  // Of the time since the last look: how many bytes a second, which part of it the kernel had data,
+  // and which part of that the peer took nothing.
+  struct Did {
+    double bytes_per_second = 0;
+    double busy = 1;
+    double closed = 0;
+    bool queued = true;
+    double others = 0;  // bytes a second that the rail carried besides
+  };
+  void look(const Did& did, bool shared = false) {
+    const double seconds = static_cast<double>(kLookNs) / 1e9;
+    now_.time_ns += kLookNs;
+    const auto bytes = static_cast<uint64_t>(did.bytes_per_second * did.busy * seconds);
+    now_.connection.acknowledged_bytes += bytes;
+    now_.connection.busy_us += static_cast<uint64_t>(did.busy * seconds * 1e6);
+    now_.connection.closed_window_us +=
+        static_cast<uint64_t>(did.closed * did.busy * seconds * 1e6);
+    now_.connection.unsent_bytes = did.queued ? 5000 : 0;
+    now_.rail_bytes =
+        now_.rail_bytes.value_or(0) + bytes + static_cast<uint64_t>(did.others * seconds);
+    rate_.look(now_, shared);
+  }
+  void look(int times, const Did& did, bool shared = false) {
+    for (int i = 0; i < times; ++i) {
+      look(did, shared);
+    }
+  }
+  RailRate& rate() { return rate_; }
+
+ private:
+  RailRate rate_;
+  RailRate::Look now_{};
+};
+
+}  // namespace
+
+TEST_CASE("a rail's rate is the median of windows in which the kernel had data to send") {
+  Watched watched;
+  watched.look(4, {.bytes_per_second = 100e6});
+  CHECK_FALSE(watched.rate().now());  // the first look is no window
+  watched.look({.bytes_per_second = 100e6});
+  CHECK(*watched.rate().now() == Approx(100e6));
+  CHECK(watched.rate().best() == Approx(100e6));
+  watched.look({.bytes_per_second = 1e6});  // one that is odd
+  CHECK(*watched.rate().now() == Approx(100e6));
+  watched.look(4, {.bytes_per_second = 25e6});
+  CHECK(*watched.rate().now() == Approx(25e6));
+  CHECK(watched.rate().best() == Approx(100e6));
+}
+
+TEST_CASE("windows without data to send, or with a peer that takes nothing, do not count") {
+  Watched watched;
+  watched.look(6, {.bytes_per_second = 100e6});
+  watched.look(20, {.bytes_per_second = 1e6, .queued = false});
+  watched.look(20, {.bytes_per_second = 50e6, .busy = 0.3});
+  watched.look(20, {.bytes_per_second = 1e6, .closed = 0.9});
+  watched.look(20, {.bytes_per_second = 0, .busy = 0, .queued = false});
+  CHECK(*watched.rate().now() == Approx(100e6));
+}
+
+TEST_CASE("what a rail carries for others counts as its rate, so a shared rail is not slow") {
+  Watched watched;
+  watched.look(6, {.bytes_per_second = 100e6});
+  watched.look(8, {.bytes_per_second = 50e6, .others = 50e6});
+  CHECK(*watched.rate().now() == Approx(100e6));
+}
+
+TEST_CASE("where other rails help, a rate counts although the connection is not always busy") {
+  Watched watched;
+  watched.look(6, {.bytes_per_second = 100e6});
+  watched.rate().restart();
+  CHECK_FALSE(watched.rate().now());
+  watched.look(6, {.bytes_per_second = 95e6, .busy = 0.3, .queued = false}, true);
+  CHECK(*watched.rate().now() == Approx(95e6));
+  CHECK(watched.rate().best() == Approx(100e6));
+}
+
+TEST_CASE("the weights of a slow rail let all links end at the same time") {
+  CHECK(weights_of_slow_rail(0.25, 3) == RailWeights{4, 3});
+  CHECK(weights_of_slow_rail(0.5, 1) == RailWeights{2, 1});
+  CHECK(weights_of_slow_rail(1.0, 3) == RailWeights{1, 0});
+  CHECK(weights_of_slow_rail(0.25, 0) == RailWeights{1, 0});
+  for (double part = 0.05; part < 0.8; part += 0.05) {
+    for (size_t others = 1; others <= 7; ++others) {
+      const RailWeights weights = weights_of_slow_rail(part, others);
+      const double sum = weights.own + static_cast<double>(others) * weights.other;
+      // By how much the slowest rail is slower than with ideal parts of the messages.
+      const double ideal = (static_cast<double>(others) + 1) / (static_cast<double>(others) + part);
+      const double own = weights.own / sum / part;
+      const double other = 1 + weights.other / sum;
+      INFO("part " << part << ", " << others << " others: " << int{weights.own} << " to "
+                   << int{weights.other});
+      CHECK(std::max(own, other) < ideal * 1.05);
+    }
+  }
+}
+
+}  // namespace ho::tcp

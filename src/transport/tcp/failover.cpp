@@ -156,6 +156,7 @@ void Failover::arrive(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
 void Failover::adopt(std::unique_ptr<LinkConnections> connections, const Status& reason) {
   const bool first_failed = sources_.empty() && !last_failure_.ok();
   note_event(first_failed ? this->connections().with_path(last_failure_) : reason);
+  cause_ = reason.ok() ? cause_ : reason;  // for which these were opened
   replaces_ = replaces_ || !sources_.empty() || !last_failure_.ok();
   if (resume_ && !resume_->stated()) {
     sources_.pop_back();  // the peer has sent nothing over it

@@ -1,7 +1,6 @@
 #include "transport/tcp/path_choice.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -19,8 +18,10 @@ constexpr int64_t kLongestProbeNs = 64'000 * kMsInNs;
 constexpr int64_t kProbeShare = 8;
 // The end that did not open the link leaves it to the other one to find a slow rail first.
 constexpr size_t kOtherEndWindows = 2;
-// A rail's part of the messages stays as it is if it should be another one by less than this part.
-constexpr double kSameWithin = 0.2;
+// A slow rail that has become so much faster gets all messages back: with a part of them only, it
+// is idle too often to show all it can.
+constexpr double kFaster = 1.5;
+constexpr size_t kMostWindows = 256;
 
 }  // namespace
 
@@ -56,6 +57,15 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   flows_since_ns_ = now_ns;
   probe_at_ns_ = now_ns + std::max(probe_pause_ns_, kFirstProbeNs);
   rate_.restart();
+  std::erase_if(suspects_, [this](const Path& path) {
+    return std::ranges::find(shares_, path, &Share::path) != shares_.end();
+  });
+  if (!away()) {
+    away_since_ns_ = 0;
+  } else if (away_since_ns_ == 0) {  // the peer has left first
+    away_since_ns_ = now_ns;
+    on_not_reached({options_.home});
+  }
 }
 
 void PathChoice::on_lost(std::vector<Share> shares, const Path& failed, int64_t now_ns) {
@@ -96,7 +106,7 @@ std::optional<PathChoice::Better> PathChoice::better(int64_t now_ns) {
   if (away()) {
     return options_.opens ? better_while_away(now_ns) : std::nullopt;
   }
-  return better_at_home();
+  return better_at_home(now_ns);
 }
 
 std::optional<PathChoice::Better> PathChoice::better_while_away(int64_t now_ns) {
@@ -116,30 +126,43 @@ std::optional<PathChoice::Better> PathChoice::better_while_away(int64_t now_ns) 
   return std::nullopt;
 }
 
-std::optional<PathChoice::Better> PathChoice::better_at_home() const {
-  const std::optional<double> rate = rate_.now();
+bool PathChoice::back_to_home() const {
+  const bool faster = rate_.now().value_or(0) >= kFaster * shared_at_rate_;
+  return rate_.windows() >= back_after_windows_ && (rate_.well() || faster);
+}
+
+std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
   const size_t enough = RailRate::kWindows + (options_.opens ? 0 : kOtherEndWindows);
-  if (!rate || (only_home() ? rate_.windows() < enough : !own_)) {
+  if (only_home() ? rate_.windows() < enough : !own_) {
     return std::nullopt;
   }
-  if (only_home() ? !rate_.slow() : rate_.well()) {
-    return only_home() ? std::nullopt : std::optional(Better{over({options_.home}), ""});
+  if (!only_home() && back_to_home()) {
+    back_since_ns_ = now_ns;
+    return Better{over({options_.home}), ""};
   }
+  if (!rate_.slow(only_home() ? rate_.best() : shared_at_rate_)) {
+    return std::nullopt;
+  }
+  const double rate = *rate_.now();
   std::vector<Path> paths = others();
-  const RailWeights weights = weights_of_slow_rail(*rate / rate_.best(), paths.size());
+  const RailWeights weights = weights_of_slow_rail(rate / rate_.best(), paths.size());
+  if (weights.other == 0) {
+    return std::nullopt;
+  }
+  // A rail that comes and goes gets its messages back ever later.
+  if (only_home()) {
+    const bool again = back_since_ns_ != 0 && now_ns - back_since_ns_ < kLongestProbeNs;
+    back_after_windows_ =
+        again ? std::min(2 * back_after_windows_, kMostWindows) : RailRate::kWindows;
+  }
+  shared_at_rate_ = rate;
   paths.insert(paths.begin(), options_.home);
   std::vector<Share> shares = over(paths);
   for (Share& share : shares) {
     share.weight = share.path == options_.home ? weights.own : weights.other;
   }
-  const double before = part_over(options_.home, shares_);
-  const bool same = paths_of(shares) == paths_of(shares_) &&
-                    std::abs(part_over(options_.home, shares) - before) <= kSameWithin * before;
-  if (weights.other == 0 || same) {
-    return std::nullopt;
-  }
   return Better{std::move(shares),
-                "the rail is slow, " + bytes_text(*rate) + " a second, where it has had " +
+                "the rail is slow, " + bytes_text(rate) + " a second, where it has had " +
                     bytes_text(rate_.best())};
 }
 

@@ -62,18 +62,22 @@ class PathChoice {
   // The other equal rails that may carry messages.
   [[nodiscard]] std::vector<Path> others() const;
   [[nodiscard]] std::optional<Better> better_while_away(int64_t now_ns);
-  [[nodiscard]] std::optional<Better> better_at_home() const;
+  [[nodiscard]] std::optional<Better> better_at_home(int64_t now_ns);
+  [[nodiscard]] bool back_to_home() const;
 
   const Options options_;
   std::vector<Share> shares_;  // in use, or lost; none: there have been none
   bool own_ = false;
   std::vector<Path> suspects_;  // lost, or not reached, lately
   int64_t flows_since_ns_ = 0;
-  int64_t away_since_ns_ = 0;
+  int64_t away_since_ns_ = 0;  // 0: it is not
   int64_t probe_at_ns_ = 0;
   int64_t probe_pause_ns_ = 0;  // 0: the own rail has never been lost
   int64_t widen_at_ns_ = 0;
   RailRate rate_;
+  double shared_at_rate_ = 0;  // for which the weights were made
+  size_t back_after_windows_ = RailRate::kWindows;
+  int64_t back_since_ns_ = 0;
 };
 
 }  // namespace ho::tcp

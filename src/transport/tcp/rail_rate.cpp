@@ -62,8 +62,8 @@ std::optional<double> RailRate::now() const {
   return (sorted[(kWindows - 1) / 2] + sorted[kWindows / 2]) / 2;
 }
 
-bool RailRate::slow() const {
-  return rates_.size() == kWindows && std::ranges::max(rates_) < kSlow * best_;
+bool RailRate::slow(double had) const {
+  return rates_.size() == kWindows && std::ranges::max(rates_) < kSlow * had;
 }
 
 // Each of n links does as much as its own rail does in a unit of time. Of the messages of the link

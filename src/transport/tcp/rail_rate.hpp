@@ -19,7 +19,7 @@ class RailRate {
  public:
   // A rate is known after so many windows that count, and is their median.
   static constexpr size_t kWindows = 4;
-  // All of them below this part of the best: the rail is slow. That part: it is well again.
+  // All of them below this part of what the rail has had: it is slow. This part: it is well again.
   static constexpr double kSlow = 0.8;
   static constexpr double kWell = 0.9;
 
@@ -40,7 +40,7 @@ class RailRate {
   [[nodiscard]] std::optional<double> now() const;
   // 0: none yet.
   [[nodiscard]] double best() const { return best_; }
-  [[nodiscard]] bool slow() const;
+  [[nodiscard]] bool slow(double had) const;
   [[nodiscard]] bool well() const { return now().value_or(0) >= kWell * best_; }
   [[nodiscard]] size_t windows() const { return count_; }
 

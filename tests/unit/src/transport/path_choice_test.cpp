@@ -133,6 +133,20 @@ TEST_CASE("a rail that was not reached is asked again after 64 s, the own one fo
   }
 }
 
+TEST_CASE("a link that its peer took elsewhere looks for its own rail as if it had lost it") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice->on_flows(choice->over({equal(2)}), false, choice.now());
+  CHECK(choice.better() == Rails{2, 3, 0});
+  choice.wait_ms(500);
+  CHECK(choice.better() == Rails{1});
+  choice->on_not_had(choice->over({equal(1)}), {equal(1)}, choice.now());
+  choice.wait_ms(500);
+  CHECK(choice.better() == Rails{1});
+  choice->on_lost(choice->over({equal(2)}), equal(2), choice.now());
+  CHECK(*choice->next() == equal(3));
+}
+
 TEST_CASE("only the end that opens the link looks for what is better while it is away") {
   Choice choice(1, false);
   choice.flows_over({equal(1)});
@@ -169,6 +183,34 @@ TEST_CASE("a slow rail keeps the part that it can carry, and gets all back once 
   choice->on_flows(better.shares, true, choice.now());
   choice.run(5, 22.6e6);
   CHECK(choice.better() == Rails{1});
+}
+
+TEST_CASE("a rail that is slow again soon gets its messages back later each time") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run(6, 25e6);
+  for (int windows = 4; windows <= 64; windows *= 2) {
+    choice.flows_over({equal(1)});
+    choice.run(5, 10e6);
+    const auto better = choice->better(choice.now());
+    REQUIRE(better);
+    choice->on_flows(better->shares, true, choice.now());
+    choice.run(windows, 15.1e6);  // half as fast again, and more while it has few messages
+    CHECK(choice.better().empty());
+    choice.run(1, 15.1e6);
+    CHECK(choice.better() == Rails{1});
+  }
+}
+
+TEST_CASE("a path over which messages flow is not suspect any more") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice->on_not_reached({equal(3)});
+  choice.flows_over({equal(1), equal(3)});
+  choice.flows_over({equal(1)});
+  choice.run(6, 25e6);
+  choice.run(4, 5e6);
+  CHECK(choice.better() == Rails{1, 2, 3, 0});
 }
 
 TEST_CASE("the end that did not move a slow rail's messages leaves them where they are") {

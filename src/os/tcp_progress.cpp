@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kAcknowledgedAt = 120;
 constexpr size_t kUnsentAt = 144;
 constexpr size_t kBusyAt = 168;
-constexpr size_t kClosedWindowAt = 176;
+constexpr size_t kPeerFullAt = 176;
 constexpr size_t kNeededBytes = 184;
 static_assert(offsetof(tcp_info, tcpi_total_retrans) + sizeof(uint32_t) + 2 * sizeof(uint64_t) ==
               kAcknowledgedAt);
@@ -40,7 +40,7 @@ std::optional<TcpProgress> tcp_progress(int fd) {
   return TcpProgress{.acknowledged_bytes = load_at<uint64_t>(bytes, kAcknowledgedAt),
                      .unsent_bytes = load_at<uint32_t>(bytes, kUnsentAt),
                      .busy_us = load_at<uint64_t>(bytes, kBusyAt),
-                     .closed_window_us = load_at<uint64_t>(bytes, kClosedWindowAt)};
+                     .peer_full_us = load_at<uint64_t>(bytes, kPeerFullAt)};
 }
 
 std::optional<uint64_t> interface_sent_bytes(const std::string& name) {

@@ -9,9 +9,9 @@ namespace ho {
 
 struct TcpProgress {
   uint64_t acknowledged_bytes = 0;
-  uint32_t unsent_bytes = 0;      // written, and not yet sent
-  uint64_t busy_us = 0;           // with something written that is not acknowledged
-  uint64_t closed_window_us = 0;  // of that, while the peer took no more
+  uint32_t unsent_bytes = 0;  // written, and not yet sent
+  uint64_t busy_us = 0;       // with something written that is not acknowledged
+  uint64_t peer_full_us = 0;  // of that, while the peer took no more
 };
 
 // Nothing where the kernel does not tell (Linux before 4.10).

@@ -328,7 +328,7 @@ uint64_t LinkConnections::memory_bytes() const {
   return total;
 }
 
-std::string LinkConnections::text_of(const Path& path) const {
+std::string LinkConnections::path_text(const Path& path) const {
   const RailInterface& rail = own_rail(path);
   return rail.address + (rail.name.empty() ? "" : " (" + rail.name + ")") + " -> " +
          peer_address(path);
@@ -341,7 +341,7 @@ std::string LinkConnections::path() const {
       paths, [&](const Path& path) { return part_over(path, way_.shares) == first; });
   std::string text;
   for (const Path& path : paths) {
-    text += (text.empty() ? "tcp " : " and ") + text_of(path);
+    text += (text.empty() ? "tcp " : " and ") + path_text(path);
     text += equal ? "" : fmt::format(" with {:.0f} %", 100 * part_over(path, way_.shares));
   }
   return text;
@@ -386,7 +386,7 @@ std::string LinkConnections::trouble() const {
 }
 
 Status LinkConnections::with_path(const Status& cause) const {
-  return cause.with_context(link_text(context_, key_) + ", tcp " + text_of(failed_path()));
+  return cause.with_context(link_text(context_, key_) + ", tcp " + path_text(failed_path()));
 }
 
 }  // namespace ho::tcp

@@ -140,7 +140,7 @@ class LinkConnections {
   [[nodiscard]] const std::string& peer_address(const Path& path) const {
     return context_.peers.at(key_.peer.at()).rail_addresses.at(path.peer.at());
   }
-  [[nodiscard]] std::string text_of(const Path& path) const;
+  [[nodiscard]] std::string path_text(const Path& path) const;
   [[nodiscard]] LinkClaim claim_of(size_t connection) const;
   [[nodiscard]] Result<std::unique_ptr<Connector>> connector_of(size_t connection);
   [[nodiscard]] Status cannot_connect(const Path& path, const Status& why) const;

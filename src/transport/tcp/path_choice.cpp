@@ -17,11 +17,11 @@ constexpr int64_t kFirstProbeNs = 500 * kMsInNs;
 constexpr int64_t kLongestProbeNs = 64'000 * kMsInNs;
 constexpr int64_t kProbeShare = 8;
 // The end that did not open the link leaves it to the other one to find a slow rail first.
-constexpr size_t kOtherEndWindows = 2;
+constexpr size_t kOtherEndSamples = 2;
 // A slow rail that has become so much faster gets all messages back: with a part of them only, it
 // is idle too often to show all it can.
 constexpr double kFaster = 1.5;
-constexpr size_t kMostWindows = 256;
+constexpr size_t kMaxSamples = 256;
 
 }  // namespace
 
@@ -128,12 +128,12 @@ std::optional<PathChoice::Better> PathChoice::better_while_away(int64_t now_ns) 
 
 bool PathChoice::back_to_home() const {
   const bool faster = rate_.now().value_or(0) >= kFaster * shared_at_rate_;
-  return rate_.windows() >= back_after_windows_ && (rate_.well() || faster);
+  return rate_.samples() >= back_after_samples_ && (rate_.well() || faster);
 }
 
 std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
-  const size_t enough = RailRate::kWindows + (options_.opens ? 0 : kOtherEndWindows);
-  if (only_home() ? rate_.windows() < enough : !own_) {
+  const size_t enough = RailRate::kSamples + (options_.opens ? 0 : kOtherEndSamples);
+  if (only_home() ? rate_.samples() < enough : !own_) {
     return std::nullopt;
   }
   if (!only_home() && back_to_home()) {
@@ -152,8 +152,8 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
   // A rail that comes and goes gets its messages back ever later.
   if (only_home()) {
     const bool again = back_since_ns_ != 0 && now_ns - back_since_ns_ < kLongestProbeNs;
-    back_after_windows_ =
-        again ? std::min(2 * back_after_windows_, kMostWindows) : RailRate::kWindows;
+    back_after_samples_ =
+        again ? std::min(2 * back_after_samples_, kMaxSamples) : RailRate::kSamples;
   }
   shared_at_rate_ = rate;
   paths.insert(paths.begin(), options_.home);

@@ -76,7 +76,7 @@ class PathChoice {
   int64_t widen_at_ns_ = 0;
   RailRate rate_;
   double shared_at_rate_ = 0;  // for which the weights were made
-  size_t back_after_windows_ = RailRate::kWindows;
+  size_t back_after_samples_ = RailRate::kSamples;
   int64_t back_since_ns_ = 0;
 };
 

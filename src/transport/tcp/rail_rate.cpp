@@ -7,9 +7,9 @@
 namespace ho::tcp {
 namespace {
 
-// A window that counts: the kernel had something to send for most of it.
+// A sample that counts: the kernel had something to send for most of it.
 constexpr double kBusyPart = 0.8;
-constexpr double kClosedWindowPart = 0.1;
+constexpr double kPeerFullPart = 0.1;
 // Of a connection that is not busy all the time: enough that round trips do not matter.
 constexpr uint64_t kSharedBytes = 256 << 10;
 
@@ -26,20 +26,19 @@ void RailRate::look(const Look& now, bool shared) {
   const double busy =
       static_cast<double>(now.connection.busy_us - before->connection.busy_us) / 1e6;
   const double closed =
-      static_cast<double>(now.connection.closed_window_us - before->connection.closed_window_us) /
-      1e6;
+      static_cast<double>(now.connection.peer_full_us - before->connection.peer_full_us) / 1e6;
   const uint64_t bytes = now.connection.acknowledged_bytes - before->connection.acknowledged_bytes;
   const bool queued = before->connection.unsent_bytes > 0 && now.connection.unsent_bytes > 0 &&
                       busy >= kBusyPart * seconds;
   const bool counts = shared ? bytes >= kSharedBytes : queued;
-  if (!counts || busy <= 0 || closed > kClosedWindowPart * busy) {
+  if (!counts || busy <= 0 || closed > kPeerFullPart * busy) {
     return;
   }
   double rate = static_cast<double>(bytes) / busy;
   if (now.rail_bytes && before->rail_bytes && *now.rail_bytes >= *before->rail_bytes) {
     rate = std::max(rate, static_cast<double>(*now.rail_bytes - *before->rail_bytes) / seconds);
   }
-  if (rates_.size() == kWindows) {
+  if (rates_.size() == kSamples) {
     rates_.erase(rates_.begin());
   }
   rates_.push_back(rate);
@@ -54,16 +53,16 @@ void RailRate::restart() {
 }
 
 std::optional<double> RailRate::now() const {
-  if (rates_.size() < kWindows) {
+  if (rates_.size() < kSamples) {
     return std::nullopt;
   }
   std::vector<double> sorted = rates_;
   std::ranges::sort(sorted);
-  return (sorted[(kWindows - 1) / 2] + sorted[kWindows / 2]) / 2;
+  return (sorted[(kSamples - 1) / 2] + sorted[kSamples / 2]) / 2;
 }
 
 bool RailRate::slow(double had) const {
-  return rates_.size() == kWindows && std::ranges::max(rates_) < kSlow * had;
+  return rates_.size() == kSamples && std::ranges::max(rates_) < kSlow * had;
 }
 
 // Each of n links does as much as its own rail does in a unit of time. Of the messages of the link

@@ -17,8 +17,8 @@ namespace ho::tcp {
 
 class RailRate {
  public:
-  // A rate is known after so many windows that count, and is their median.
-  static constexpr size_t kWindows = 4;
+  // A rate is known after so many samples that count, and is their median.
+  static constexpr size_t kSamples = 4;
   // All of them below this part of what the rail has had: it is slow. This part: it is well again.
   static constexpr double kSlow = 0.8;
   static constexpr double kWell = 0.9;
@@ -29,7 +29,7 @@ class RailRate {
     TcpProgress connection{};
     std::optional<uint64_t> rail_bytes{};
   };
-  // A window is the time between two looks at the same connections. shared: the link's messages go
+  // A sample is the time between two looks at the same connections. shared: the link's messages go
   // over other rails too, so the connection need not be busy all the time.
   void look(const Look& now, bool shared);
   // Other connections, or another part of the messages: what was seen of them says nothing now. The
@@ -42,11 +42,11 @@ class RailRate {
   [[nodiscard]] double best() const { return best_; }
   [[nodiscard]] bool slow(double had) const;
   [[nodiscard]] bool well() const { return now().value_or(0) >= kWell * best_; }
-  [[nodiscard]] size_t windows() const { return count_; }
+  [[nodiscard]] size_t samples() const { return count_; }
 
  private:
   std::optional<Look> last_;
-  std::vector<double> rates_;  // of the last kWindows
+  std::vector<double> rates_;  // of the last kSamples
   size_t count_ = 0;
   double best_ = 0;
 };

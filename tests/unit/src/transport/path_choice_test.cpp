@@ -41,9 +41,9 @@ class Choice {
   void wait_ms(int64_t ms) { now_ += ms * kMsNs; }
   [[nodiscard]] int64_t now() const { return now_; }
   void take_down(uint32_t rail) { down_ = equal(rail); }
-  // The own rail for so many windows, at that rate.
-  void run(int windows, double bytes_per_second) {
-    for (int i = 0; i < windows; ++i) {
+  // The own rail for so many samples, at that rate.
+  void run(int samples, double bytes_per_second) {
+    for (int i = 0; i < samples; ++i) {
       wait_ms(250);
       look_.time_ns = now_;
       look_.connection.acknowledged_bytes += static_cast<uint64_t>(bytes_per_second / 4);
@@ -189,13 +189,13 @@ TEST_CASE("a rail that is slow again soon gets its messages back later each time
   Choice choice;
   choice.flows_over({equal(1)});
   choice.run(6, 25e6);
-  for (int windows = 4; windows <= 64; windows *= 2) {
+  for (int samples = 4; samples <= 64; samples *= 2) {
     choice.flows_over({equal(1)});
     choice.run(5, 10e6);
     const auto better = choice->better(choice.now());
     REQUIRE(better);
     choice->on_flows(better->shares, true, choice.now());
-    choice.run(windows, 15.1e6);  // half as fast again, and more while it has few messages
+    choice.run(samples, 15.1e6);  // half as fast again, and more while it has few messages
     CHECK(choice.better().empty());
     choice.run(1, 15.1e6);
     CHECK(choice.better() == Rails{1});

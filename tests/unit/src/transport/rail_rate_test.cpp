@@ -27,8 +27,7 @@ class Watched {
     const auto bytes = static_cast<uint64_t>(did.bytes_per_second * did.busy * seconds);
     now_.connection.acknowledged_bytes += bytes;
     now_.connection.busy_us += static_cast<uint64_t>(did.busy * seconds * 1e6);
-    now_.connection.closed_window_us +=
-        static_cast<uint64_t>(did.closed * did.busy * seconds * 1e6);
+    now_.connection.peer_full_us += static_cast<uint64_t>(did.closed * did.busy * seconds * 1e6);
     now_.connection.unsent_bytes = did.queued ? 5000 : 0;
     now_.rail_bytes =
         now_.rail_bytes.value_or(0) + bytes + static_cast<uint64_t>(did.others * seconds);
@@ -48,10 +47,10 @@ class Watched {
 
 }  // namespace
 
-TEST_CASE("a rail's rate is the median of windows in which the kernel had data to send") {
+TEST_CASE("a rail's rate is the median of samples in which the kernel had data to send") {
   Watched watched;
   watched.look(4, {.bytes_per_second = 100e6});
-  CHECK_FALSE(watched.rate().now());  // the first look is no window
+  CHECK_FALSE(watched.rate().now());  // the first look is no sample
   watched.look({.bytes_per_second = 100e6});
   CHECK(*watched.rate().now() == Approx(100e6));
   CHECK(watched.rate().best() == Approx(100e6));
@@ -62,7 +61,7 @@ TEST_CASE("a rail's rate is the median of windows in which the kernel had data t
   CHECK(watched.rate().best() == Approx(100e6));
 }
 
-TEST_CASE("windows without data to send, or with a peer that takes nothing, do not count") {
+TEST_CASE("samples without data to send, or with a peer that takes nothing, do not count") {
   Watched watched;
   watched.look(6, {.bytes_per_second = 100e6});
   watched.look(20, {.bytes_per_second = 1e6, .queued = false});

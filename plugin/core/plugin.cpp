@@ -15,6 +15,7 @@
 #include "base/log.hpp"
 #include "base/logger.hpp"
 #include "core/network.hpp"
+#include "core/watched_job.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -276,6 +277,9 @@ Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
       basis_.emplace(std::move(basis));
     });
   }
+  if (reply == Reply::kSuccess && !off_) {
+    show_status(*context);
+  }
   // A process's context has communicator 0, and no class.
   if (reply == Reply::kSuccess && opening.traffic_class >= 0) {
     traffic_classes_.note(opening.comm_id, *context, opening.traffic_class);
@@ -285,7 +289,9 @@ Reply Plugin::open_net(const NetDriver::Opening& opening, void** context) {
 
 Reply Plugin::close_net(void* context) {
   traffic_classes_.forget(context);
-  return net().close(context);
+  const Reply reply = net().close(context);
+  hide_status(context);
+  return reply;
 }
 
 Reply Plugin::open_coll_net(uint64_t comm_id, void** context) {
@@ -321,6 +327,38 @@ void Plugin::say_what_is_used() {
     log_info("{}", text);
   } else {
     log_warn("{}", text);
+  }
+}
+
+void Plugin::show_status(void* context) {
+  const std::lock_guard lock(seen_mutex_);
+  open_contexts_.insert(context);
+  if (seen_ != nullptr) {
+    return;
+  }
+  WatchedJob job = job_of_this_process();
+  for (const DeviceProperties& device : devices_of(*net_)) {
+    job.devices.push_back({device.name, "", static_cast<uint64_t>(std::max(device.speed_mbps, 0))});
+  }
+  job.network = [this] { return WatchedNetwork{coll_net_->rings(), net_->connections()}; };
+  seen_ = std::make_unique<StatusService::Member>(StatusService::of_process(), std::move(job));
+  // Where NCCL closes nothing, and this object stays: its socket would.
+  static std::once_flag at_exit;
+  std::call_once(at_exit, [] {
+    (void)std::atexit([] {
+      const std::lock_guard end(instance().seen_mutex_);
+      instance().seen_.reset();
+    });
+  });
+}
+
+void Plugin::hide_status(void* context) {
+  const std::lock_guard lock(seen_mutex_);
+  if (const auto found = open_contexts_.find(context); found != open_contexts_.end()) {
+    open_contexts_.erase(found);
+  }
+  if (open_contexts_.empty()) {
+    seen_.reset();
   }
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/status.hpp"
@@ -20,6 +21,7 @@
 #include "core/settings.hpp"
 #include "core/traffic_classes.hpp"
 #include "core/tuner/basis.hpp"
+#include "status/service.hpp"
 
 namespace ho::plugin {
 
@@ -71,6 +73,9 @@ class Plugin {
   [[nodiscard]] Status make_off(const Status& why);
   [[nodiscard]] Result<TunerBasis> make_basis();
   void say_what_is_used();
+  // `horing status` finds this process as long as a context of the network is open.
+  void show_status(void* context);
+  void hide_status(void* context);
   // Which tuner NCCL takes here: "ours", "none" or "another (libother.so)".
   [[nodiscard]] const std::string& tuner_in_use();
   [[nodiscard]] std::string consistency();
@@ -91,6 +96,9 @@ class Plugin {
   std::string tuner_in_use_;
   std::mutex basis_mutex_;
   std::optional<Result<TunerBasis>> basis_;  // once the network was opened
+  std::mutex seen_mutex_;
+  std::multiset<void*> open_contexts_;
+  std::unique_ptr<StatusService::Member> seen_;
   struct Shared {
     void* context = nullptr;
     bool open = false;

@@ -1,11 +1,16 @@
 #include "status/report.hpp"
 
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/dtype.hpp"
+#include "base/quantity.hpp"
+#include "os/interface_bytes.hpp"
 #include "status/folder.hpp"
 
 namespace ho {
@@ -21,6 +26,18 @@ std::string call_name(const OperationRecord& record) {
   return collective == kAllToAllCounts
              ? "all_to_all_counts"
              : std::string(to_string(static_cast<Collective>(collective)));
+}
+
+// Of "10.1.0.2:4000 (RANK 3 on node1)": what launchers tell processes is all that they can tell one
+// another under NCCL.
+std::optional<uint32_t> rank_in(std::string_view peer) {
+  constexpr std::string_view kRank = "RANK ";
+  const size_t at = peer.rfind(kRank);
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const std::string_view rest = peer.substr(at + kRank.size());
+  return whole_number<uint32_t>(rest.substr(0, rest.find_first_not_of("0123456789")));
 }
 
 class Reporter {
@@ -42,17 +59,146 @@ class Reporter {
     for (const GlobalRank rank : communicator.ranks) {
       json["ranks"].push_back(rank.value());
     }
-    for (const WatchedRail& rail : communicator.rails) {
-      json["rails"].push_back(
-          {{"interface", rail.interface}, {"address", rail.address}, {"mbit", rail.mbit}});
-    }
+    add_rails(communicator.rails, json["rails"]);
     for (uint8_t channel = 0; channel < kChannelCount; ++channel) {
       add_operations(communicator, recorder.last(channel), json["operations"]);
     }
     return json;
   }
 
+  // Those of NCCL that have connections or rails.
+  [[nodiscard]] Json nccl_communicators(const WatchedJob& job) const {
+    const WatchedNetwork network = job.network();
+    std::map<uint64_t, Json> all;
+    const auto of = [&](uint64_t comm_id) -> Json& {
+      const auto [found, is_new] = all.try_emplace(comm_id);
+      if (is_new) {
+        found->second = nccl_communicator(comm_id, job.devices);
+      }
+      return found->second;
+    };
+    for (const WatchedConnection& connection : network.connections) {
+      const bool of_rail = std::ranges::any_of(network.rings, [&](const WatchedRing& ring) {
+        return ring.context != 0 && ring.context == connection.context;
+      });
+      Json& json = of(connection.comm_id);
+      add_to(json, "failovers", connection.failovers);
+      if (!of_rail) {  // what a rail moves is counted by its calls
+        add_to(json, "completed", connection.completed);
+        add_to(json, "completed_bytes", connection.completed_bytes);
+      }
+      if (connection.failed && json["cause"] == "") {
+        json["cause"] = fmt::format("the connection {} {} over {} has failed; see this rank's log",
+                                    connection.sends ? "to" : "from",
+                                    connection.peer,
+                                    connection.device);
+      }
+      json["connections"].push_back(this->connection(connection, of_rail));
+    }
+    for (const WatchedRing& ring : network.rings) {
+      Json& json = of(ring.comm_id);
+      add_to(json, "completed", ring.completed);
+      add_to(json, "completed_bytes", ring.completed_bytes);
+      json["cause"] = ring.cause.empty() ? json["cause"] : Json(ring.cause);
+      for (const WatchedCall& call : ring.calls) {
+        json["operations"].push_back(this->call(call, ring, network.connections));
+      }
+    }
+    Json json = Json::array();
+    for (auto& [comm_id, communicator] : all) {
+      json.push_back(std::move(communicator));
+    }
+    return json;
+  }
+
  private:
+  static void add_to(Json& json, const char* key, uint64_t what) {
+    json[key] = json[key].get<uint64_t>() + what;
+  }
+
+  void add_rails(const std::vector<WatchedRail>& rails, Json& into) const {
+    for (const WatchedRail& rail : rails) {
+      Json json{{"interface", rail.interface}, {"address", rail.address}, {"mbit", rail.mbit}};
+      if (const auto bytes = interfaces_.find(rail.interface); bytes != interfaces_.end()) {
+        json["sent_bytes"] = bytes->second.sent;
+        json["received_bytes"] = bytes->second.received;
+      }
+      into.push_back(std::move(json));
+    }
+  }
+
+  [[nodiscard]] Json nccl_communicator(uint64_t comm_id,
+                                       const std::vector<WatchedRail>& devices) const {
+    Json json{{"id", 0},
+              {"name", comm_id == 0 ? "NCCL" : fmt::format("NCCL {:016x}", comm_id)},
+              {"ranks", Json::array()},
+              {"cause", ""},
+              {"completed", 0},
+              {"completed_bytes", 0},
+              {"failovers", 0},
+              {"rails", Json::array()},
+              {"operations", Json::array()},
+              {"connections", Json::array()}};
+    add_rails(devices, json["rails"]);
+    return json;
+  }
+
+  [[nodiscard]] Json connection(const WatchedConnection& connection, bool of_rail) const {
+    Json json{{"device", connection.device},
+              {"peer", connection.peer},
+              {"sends", connection.sends},
+              {"collnet", of_rail},
+              {"failed", connection.failed},
+              {"pending", connection.pending},
+              {"pending_bytes", connection.pending_bytes},
+              {"completed", connection.completed},
+              {"completed_bytes", connection.completed_bytes},
+              {"failovers", connection.failovers}};
+    if (connection.pending > 0) {
+      json["waits_for"] = wait(connection);
+    }
+    return json;
+  }
+
+  [[nodiscard]] Json wait(const WatchedConnection& connection) const {
+    Json json{{"what", connection.sends ? "send" : "recv"},
+              {"since_ns", unix_time(connection.since_ns)},
+              {"peer", connection.peer},
+              {"device", connection.device}};
+    if (const auto rank = rank_in(connection.peer)) {
+      json["rank"] = *rank;
+    }
+    return json;
+  }
+
+  // A rail waits where its connections have done so for longest.
+  [[nodiscard]] Json call(const WatchedCall& call,
+                          const WatchedRing& ring,
+                          const std::vector<WatchedConnection>& connections) const {
+    Json json{{"channel", 0},
+              {"number", call.number},
+              {"call", call.name},
+              {"bytes", call.bytes},
+              {"state", name_in(kOperationStateNames, OperationProgress::State::kRunning)},
+              {"entered_ns", unix_time(call.entered_ns)},
+              {"ended_ns", 0},
+              {"pieces_done", 0},
+              {"pieces", 0},
+              {"member", ring.member},
+              {"members", ring.members}};
+    const WatchedConnection* longest = nullptr;
+    for (const WatchedConnection& each : connections) {
+      const bool waits = ring.context != 0 && each.context == ring.context && each.pending > 0;
+      if (waits && (longest == nullptr || each.since_ns < longest->since_ns)) {
+        longest = &each;
+      }
+    }
+    if (longest != nullptr) {
+      json["waits_for"] = wait(*longest);
+    }
+    return json;
+  }
+
   void add_operations(const WatchedCommunicator& communicator,
                       const std::vector<OperationRecord>& records,
                       Json& into) const {
@@ -122,6 +268,8 @@ class Reporter {
 
   const ReportDepth depth_;
   const int64_t offset_ns_;
+  // Counts of whole interfaces, whoever sends there.
+  const std::map<std::string, InterfaceBytes> interfaces_ = interface_bytes();
 };
 
 }  // namespace
@@ -143,6 +291,9 @@ std::string report_json(const WatchedJob& job,
             {"communicators", Json::array()}};
   for (const WatchedCommunicator& communicator : job.communicators) {
     json["communicators"].push_back(reporter.communicator(communicator));
+  }
+  if (job.network) {
+    json["communicators"] = reporter.nccl_communicators(job);
   }
   // Names may hold any bytes.
   return json.dump(depth == ReportDepth::kAll ? 1 : -1,

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/index.hpp"
 #include "exec/recorder.hpp"
+#include "status/network.hpp"
 
 namespace ho {
 
@@ -37,6 +39,10 @@ struct WatchedJob {
   std::string program = {};
   std::vector<std::string> hosts = {};  // by rank; empty: not known yet
   std::vector<WatchedCommunicator> communicators = {};
+  // Under NCCL, whose communicators are known by what they use: asked at each report, by its
+  // thread.
+  std::vector<WatchedRail> devices = {};
+  std::function<WatchedNetwork()> network = {};
 };
 
 // What of the operations is told: those under way and the last that ended, or all that are kept.

@@ -362,6 +362,11 @@ Status BuiltinNet::lost_peer(const Owner& self) const {
   return {};
 }
 
+std::vector<WatchedConnection> BuiltinNet::connections() const {
+  const std::lock_guard lock(mutex_);
+  return watched_connections<SendComm>(comms_, &Owned<Comm>::object);
+}
+
 const std::string& BuiltinNet::peer_of(void* comm) {
   return static_cast<Comm*>(comm)->peer();
 }

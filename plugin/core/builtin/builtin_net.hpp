@@ -75,6 +75,7 @@ class BuiltinNet : public NetDriver {
   void look(void* comm) const override;
   [[nodiscard]] Owner owner_of(void* context) const override;
   [[nodiscard]] Status lost_peer(const Owner& self) const override;
+  [[nodiscard]] std::vector<WatchedConnection> connections() const override;
   // false: the peer has closed, or the connection is broken. Says nothing where no request is under
   // way. On the thread that calls the comm.
   [[nodiscard]] bool is_open(void* comm) const;

@@ -128,8 +128,10 @@ Status Comm::check(int64_t /*now_ns*/) {
   return {};
 }
 
-void Comm::begin(Request& request) {
+void Comm::begin(Request& request, uint64_t bytes) {
   request.comm = this;
+  request.begun_bytes = bytes;
+  counts_.begin(bytes);
   request.state = Request::State::kActive;
   ++active_;
   if (!check_due_) {
@@ -140,6 +142,7 @@ void Comm::begin(Request& request) {
 
 void Comm::complete(Request& request) {
   request.state = Request::State::kComplete;
+  counts_.end(request.begun_bytes, request.bytes());
   --active_;
   has_pending_ = true;
 }
@@ -151,6 +154,7 @@ void Comm::fail(const Status& status) {
   }
   failure_ = status.with_context(
       fmt::format("device {}, peer {}{}", connections_.device, connections_.peer, what));
+  counts_.fail();
   // The peer is to notice soon, after what is on its way already.
   for (const auto& connection : connections_.all) {
     ::shutdown(connection->socket().fd.get(), SHUT_WR);

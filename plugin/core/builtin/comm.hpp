@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@
 #include "core/builtin/records.hpp"
 #include "core/driver/reply.hpp"
 #include "os/clock.hpp"
+#include "status/network.hpp"
 #include "transport/tcp/pacer.hpp"
 #include "transport/tcp/poller.hpp"
 
@@ -36,8 +38,12 @@ struct BasicRequest {
   Owner* comm = nullptr;
   State state = State::kFree;
   uint32_t count = 1;
+  uint64_t begun_bytes = 0;  // of the buffers
   std::array<uint64_t, kMaxReceives> sizes{};
 
+  [[nodiscard]] uint64_t bytes() const {
+    return std::accumulate(sizes.begin(), sizes.begin() + count, uint64_t{0});
+  }
   // Of a complete one: tells the sizes where these are wanted, and is free.
   void hand_over(int32_t* wanted) {
     for (uint32_t i = 0; wanted != nullptr && i < count; ++i) {
@@ -96,6 +102,12 @@ class Comm {
   // thread, at any time before the comm is destroyed; NCCL's threads may be in a call.
   [[nodiscard]] bool peer_is_lost() const;
   [[nodiscard]] const std::string& peer() const { return connections_.peer; }
+  // Any thread, as peer_is_lost().
+  void read_watched(WatchedConnection& into) const {
+    into.device = connections_.device;
+    into.peer = connections_.peer;
+    counts_.read(into);
+  }
 
  protected:
   // Bytes that one call moves per connection at most, so that it ends.
@@ -120,7 +132,7 @@ class Comm {
   void progress_or_leave();
   // Messages are received in the order sent, so that no buffer need be announced.
   [[nodiscard]] bool ordered() const { return ordered_; }
-  void begin(Request& request);
+  void begin(Request& request, uint64_t bytes);
   void complete(Request& request);
   [[nodiscard]] bool failed() const { return !failure_.ok(); }
   // The reply to every call after the failure; the first one logs it.
@@ -152,6 +164,7 @@ class Comm {
   [[nodiscard]] Status tick();
 
   ConnectionSet connections_;
+  ConnectionCounts counts_;
   Status failure_;
   bool logged_ = false;
   bool ordered_ = false;

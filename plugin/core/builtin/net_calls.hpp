@@ -28,6 +28,22 @@ namespace ho::plugin {
   return std::span<std::byte, kHandleBytes>(static_cast<std::byte*>(handle), kHandleBytes);
 }
 
+// NetDriver::connections(): of `comms`, whose values have a comm and its owner.
+template <typename SendComm, typename Comms, typename CommOf>
+[[nodiscard]] std::vector<WatchedConnection> watched_connections(const Comms& comms,
+                                                                 const CommOf& comm_of) {
+  std::vector<WatchedConnection> all;
+  for (const auto& [key, owned] : comms) {
+    const auto& comm = *std::invoke(comm_of, owned);
+    WatchedConnection& each = all.emplace_back();
+    each.comm_id = owned.owner.comm_id;
+    each.context = owned.owner.context;
+    each.sends = dynamic_cast<const SendComm*>(&comm) != nullptr;
+    comm.read_watched(each);
+  }
+  return all;
+}
+
 // The buffers of one irecv.
 struct Buffers {
   std::array<RecvComm::Buffer, kMaxReceives> each{};

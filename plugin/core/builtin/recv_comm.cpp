@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace ho::plugin {
 namespace {
@@ -27,6 +28,13 @@ bool RecvComm::can_be_one(std::span<const Buffer> buffers) {
          });
 }
 
+uint64_t RecvComm::capacity_of(std::span<const Buffer> buffers) {
+  return std::accumulate(
+      buffers.begin(), buffers.end(), uint64_t{0}, [](uint64_t sum, const Buffer& buffer) {
+        return sum + buffer.bytes;
+      });
+}
+
 Reply RecvComm::irecv(std::span<const Buffer> buffers, Request** request) {
   *request = nullptr;
   if (!can_be_one(buffers)) {
@@ -48,7 +56,7 @@ Reply RecvComm::irecv(std::span<const Buffer> buffers, Request** request) {
     found->slots.at(i) = {buffers[i], false, 0, 0};
     found->sizes.at(i) = 0;
   }
-  begin(*found);
+  begin(*found, capacity_of(buffers));
   if (!ordered()) {
     announce(*found);
   }

@@ -23,6 +23,7 @@ class RecvComm final : public Comm {
 
   // Whether they can be the buffers of one irecv: 1 to kMaxReceives, none of them null.
   [[nodiscard]] static bool can_be_one(std::span<const Buffer> buffers);
+  [[nodiscard]] static uint64_t capacity_of(std::span<const Buffer> buffers);
   // A null request: kMaxRequests are under way.
   [[nodiscard]] Reply irecv(std::span<const Buffer> buffers, Request** request);
 

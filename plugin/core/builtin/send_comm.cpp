@@ -53,7 +53,7 @@ Reply SendComm::isend(std::span<const std::byte> data, int32_t tag, Request** re
   free->data = data;
   free->tag = tag;
   free->posted = *posted;
-  begin(*free);
+  begin(*free, data.size());
   post(*free);
   progress_or_leave();
   *request = free;

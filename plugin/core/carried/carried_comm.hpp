@@ -10,6 +10,7 @@
 #include "base/status.hpp"
 #include "core/builtin/comm.hpp"
 #include "core/driver/reply.hpp"
+#include "status/network.hpp"
 
 namespace ho::plugin {
 
@@ -41,7 +42,15 @@ class CarriedComm {
     return *done == 0 && failed() ? failure() : Reply::kSuccess;
   }
 
+  // Any thread, before it is destroyed.
+  void read_watched(WatchedConnection& into) const {
+    set_ends(into);
+    counts_.read(into);
+  }
+
  protected:
+  // Device and peer, which do not change.
+  virtual void set_ends(WatchedConnection& into) const = 0;
   // Nothing where there is a caller that looks (NetDriver::progress_fd()).
   virtual void progress_unless_watched() = 0;
   // How far a message of a request is. An error is the comm's.
@@ -52,11 +61,14 @@ class CarriedComm {
   [[nodiscard]] virtual std::string origin_text() const = 0;
   virtual void on_failure() {}
 
-  void begin(Request& request, uint32_t count) {
+  // bytes: of its buffers.
+  void begin(Request& request, uint32_t count, uint64_t bytes) {
     request.comm = static_cast<Owner*>(this);
     request.state = Request::State::kActive;
     request.count = count;
+    request.begun_bytes = bytes;
     request.sizes = {};
+    counts_.begin(bytes);
     ++active_;
   }
   void fail(const Status& why) {
@@ -64,6 +76,7 @@ class CarriedComm {
       return;
     }
     failure_ = why.with_context(origin_text());
+    counts_.fail();
     on_failure();
     if (active_ > 0) {
       static_cast<void>(failure());
@@ -79,6 +92,7 @@ class CarriedComm {
     return reply_of(failure_.code());
   }
   [[nodiscard]] uint32_t active() const { return active_; }
+  [[nodiscard]] ConnectionCounts& counts() { return counts_; }
 
  private:
   // Complete where all of its messages are.
@@ -90,10 +104,12 @@ class CarriedComm {
       }
     }
     request.state = Request::State::kComplete;
+    counts_.end(request.begun_bytes, request.bytes());
     --active_;
     return {};
   }
 
+  ConnectionCounts counts_;
   Status failure_;
   bool logged_ = false;
   uint32_t active_ = 0;

@@ -12,6 +12,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/log.hpp"
 #include "base/status.hpp"
@@ -198,6 +199,10 @@ class CarriedNet : public NetDriver {
   [[nodiscard]] bool has_pending(void* comm) const override { return comm_of(comm)->has_pending(); }
   void look(void* comm) const override { comm_of(comm)->look(); }
   [[nodiscard]] Owner owner_of(void* context) const override { return tcp_->owner_of(context); }
+  [[nodiscard]] std::vector<WatchedConnection> connections() const override {
+    const std::lock_guard lock(mutex_);
+    return watched_connections<SendComm>(comms_, &Owned::comm);
+  }
 
  protected:
   explicit CarriedNet(std::unique_ptr<BuiltinNet> tcp) : tcp_(std::move(tcp)) {}

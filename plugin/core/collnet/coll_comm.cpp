@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "os/clock.hpp"
+
 namespace ho::plugin {
 
 using rail::kMaxCalls;
 using rail::RailCall;
+using rail::RailRing;
 using rail::Registration;
 using rail::Segment;
 using rail::Window;
@@ -26,6 +29,18 @@ Status check_buffer(const CollBuffer& buffer, uint64_t byte_count, const char* w
         fmt::format("{}: {} bytes that its memory handle does not cover", what, byte_count));
   }
   return {};
+}
+
+const char* collective_of(WindowKind kind) {
+  switch (kind) {
+    case WindowKind::kAllReduce:
+      return "all_reduce";
+    case WindowKind::kAllGather:
+      return "all_gather";
+    case WindowKind::kReduceScatter:
+      break;
+  }
+  return "reduce_scatter";
 }
 
 Status check_reduction(DType dtype, ReduceOp op, uint64_t byte_count) {
@@ -103,12 +118,18 @@ Result<CollRequest*> CollComm::enter(RailCall call,
   call.result = static_cast<std::byte*>(to.data);
   call.mine_memory = from.memory;
   call.result_memory = to.memory;
-  HORING_ASSIGN(const auto number, member_->ring().enter(call));
+  const auto entered = member_->ring().enter(call);
+  if (!entered.ok()) {
+    note_failure(entered.status());
+    return entered.status();
+  }
+  const std::optional<uint64_t> number = *entered;
   if (!number) {
     return static_cast<CollRequest*>(nullptr);
   }
+  const std::lock_guard lock(calls_mutex_);
   CollRequest& request = requests_[*number % kMaxCalls];
-  request = {this, *number, delivered_bytes};
+  request = {this, *number, delivered_bytes, call.window.kind, now_ns()};
   return &request;
 }
 
@@ -163,8 +184,43 @@ Result<CollRequest*> CollComm::reduce_scatter(CollBuffer from,
   return enter(call, from, to, own.byte_count);
 }
 
-Result<bool> CollComm::test(const CollRequest& request) {
-  return member_->ring().test(request.number);
+Result<bool> CollComm::test(CollRequest& request) {
+  const Result<bool> complete = member_->ring().test(request.number);
+  if (!complete.ok()) {
+    note_failure(complete.status());
+  } else if (*complete) {
+    const std::lock_guard lock(calls_mutex_);
+    request.entered_ns = 0;
+    ++completed_;
+    completed_bytes_ += request.byte_count;
+  }
+  return complete;
+}
+
+void CollComm::note_failure(const Status& why) {
+  const std::lock_guard lock(calls_mutex_);
+  cause_ = why.message();
+}
+
+WatchedRing CollComm::watched() {
+  const RailRing::Shape& shape = member_->ring().shape();
+  WatchedRing ring{.comm_id = owner_.comm_id, .context = owner_.context};
+  ring.member = shape.self;
+  ring.members = shape.members;
+  const std::lock_guard lock(calls_mutex_);
+  ring.completed = completed_;
+  ring.completed_bytes = completed_bytes_;
+  ring.cause = cause_;
+  for (const CollRequest& request : requests_) {
+    if (request.entered_ns != 0) {
+      ring.calls.push_back({collective_of(request.kind),
+                            request.number + 1,
+                            request.byte_count,
+                            request.entered_ns});
+    }
+  }
+  std::ranges::sort(ring.calls, {}, &WatchedCall::number);
+  return ring;
 }
 
 }  // namespace ho::plugin

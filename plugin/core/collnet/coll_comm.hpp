@@ -8,11 +8,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "base/dtype.hpp"
 #include "base/status.hpp"
+#include "core/driver/net_driver.hpp"
 #include "core/rail/rail_handshake.hpp"
+#include "status/network.hpp"
 
 namespace ho::plugin {
 
@@ -23,6 +26,8 @@ struct CollRequest {
   CollComm* comm = nullptr;
   uint64_t number = 0;
   uint64_t byte_count = 0;  // that the call delivers here
+  rail::WindowKind kind{};
+  int64_t entered_ns = 0;  // 0: it is over
 };
 
 // A buffer that NCCL passes with its memory.
@@ -34,10 +39,12 @@ struct CollBuffer {
 
 class CollComm {
  public:
-  // comm_id: of NCCL's communicator, where it has one.
-  CollComm(std::unique_ptr<rail::RailMember> member, uint64_t comm_id)
-      : comm_id_(comm_id), member_(std::move(member)) {}
-  [[nodiscard]] uint64_t comm_id() const { return comm_id_; }
+  // owner: NCCL's communicator, where it has a number, and the context of the rail's connections.
+  CollComm(std::unique_ptr<rail::RailMember> member, const NetDriver::Owner& owner)
+      : owner_(owner), member_(std::move(member)) {}
+  [[nodiscard]] const NetDriver::Owner& owner() const { return owner_; }
+  // For `horing status`. Any thread.
+  [[nodiscard]] WatchedRing watched();
 
   // NCCL registers one region twice per channel: the same memory is registered once and counted.
   [[nodiscard]] Result<const rail::Registration*> register_memory(void* data,
@@ -61,7 +68,7 @@ class CollComm {
                                                     DType dtype,
                                                     ReduceOp op);
   // true: complete; the request is gone.
-  [[nodiscard]] Result<bool> test(const CollRequest& request);
+  [[nodiscard]] Result<bool> test(CollRequest& request);
 
   // RailRing::turns().
   [[nodiscard]] uint64_t turns() const { return member_->ring().turns(); }
@@ -76,17 +83,23 @@ class CollComm {
                                            const CollBuffer& from,
                                            const CollBuffer& to,
                                            uint64_t delivered_bytes);
+  void note_failure(const Status& why);
   [[nodiscard]] Status check_window(const rail::Window& window) const;
   [[nodiscard]] rail::Window window_of(rail::WindowKind kind,
                                        uint64_t block_bytes,
                                        uint64_t offset) const;
 
-  uint64_t comm_id_;
+  const NetDriver::Owner owner_;
   // Last to go: registrations end on its connections.
   std::unique_ptr<rail::RailMember> member_;
   std::mutex mutex_;
   std::map<Key, Registered> registered_;
   std::array<CollRequest, rail::kMaxCalls> requests_;
+  // Guards requests_ where another thread than their own reads, and these.
+  std::mutex calls_mutex_;
+  uint64_t completed_ = 0;
+  uint64_t completed_bytes_ = 0;
+  std::string cause_;  // why the ring has failed
 };
 
 }  // namespace ho::plugin

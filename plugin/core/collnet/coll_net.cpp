@@ -193,8 +193,10 @@ Result<std::unique_ptr<CollComm>> CollNet::connect_rail(void* const* handles,
   setup.consistency = settings_.consistency ? settings_.consistency() : std::string();
   HORING_ASSIGN(auto member,
                 rail::RailMember::connect(setup, all, static_cast<uint32_t>(rank), *listener.rail));
-  const uint64_t comm_id = listener.context == nullptr ? 0 : listener.context->comm_id;
-  return std::make_unique<CollComm>(std::move(member), comm_id);
+  NetDriver::Owner owner =
+      setup.context == nullptr ? NetDriver::Owner{} : driver_.owner_of(setup.context);
+  owner.comm_id = listener.context == nullptr ? 0 : listener.context->comm_id;
+  return std::make_unique<CollComm>(std::move(member), owner);
 }
 
 Reply CollNet::connect(
@@ -225,10 +227,19 @@ Reply CollNet::close_comm(void* comm) {
                                              : answer(closed_already("communicator"), "closeColl");
 }
 
+std::vector<WatchedRing> CollNet::rings() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<WatchedRing> all;
+  for (const auto& [key, comm] : comms_) {
+    all.push_back(comm->watched());
+  }
+  return all;
+}
+
 bool CollNet::is_connected(uint64_t comm_id) const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(
-      comms_, [comm_id](const auto& each) { return each.second->comm_id() == comm_id; });
+      comms_, [comm_id](const auto& each) { return each.second->owner().comm_id == comm_id; });
 }
 
 bool CollNet::members_differ(uint64_t comm_id) const {
@@ -323,7 +334,7 @@ Reply CollNet::test(void* request, int32_t* done, int32_t* size) {
   if (request == nullptr) {
     return answer({StatusCode::kInvalidArgument, "there is no request"}, "test");
   }
-  const auto& outstanding = *static_cast<CollRequest*>(request);
+  auto& outstanding = *static_cast<CollRequest*>(request);
   const Result<bool> complete = outstanding.comm->test(outstanding);
   if (!complete.ok()) {
     return reply_of(complete.status().code());  // logged once, by the ring

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "auth/job_key.hpp"
 #include "core/collnet/coll_comm.hpp"
@@ -99,6 +100,8 @@ class CollNet {
   // size may be null.
   [[nodiscard]] Reply test(void* request, int32_t* done, int32_t* size);
 
+  // The rails that are open, for `horing status`. Any thread.
+  [[nodiscard]] std::vector<WatchedRing> rings() const;
   // Whether a rail of that communicator has been connected here: what a tuner may rely on.
   [[nodiscard]] bool is_connected(uint64_t comm_id) const;
   // Whether a rail of that communicator was refused because its members differ, so that their

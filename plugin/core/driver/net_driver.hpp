@@ -14,10 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "core/driver/device_properties.hpp"
 #include "core/driver/reply.hpp"
+#include "status/network.hpp"
 
 namespace ho::plugin {
 
@@ -186,6 +188,8 @@ class NetDriver {
   // than this one, have broken without having been closed. NCCL asks nothing of connections that
   // are idle, so nobody else finds that. Any thread, also when the context has been closed.
   [[nodiscard]] virtual Status lost_peer(const Owner& /*self*/) const { return {}; }
+  // For `horing status`: what is open, where the driver knows what its connections do. Any thread.
+  [[nodiscard]] virtual std::vector<WatchedConnection> connections() const { return {}; }
 };
 
 }  // namespace ho::plugin

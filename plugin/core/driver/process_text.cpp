@@ -54,6 +54,10 @@ std::string host_text() {
   return host_and_id(host_name(), host_id()) + (rank.empty() ? "" : ", " + rank);
 }
 
+std::string host_and_id_text() {
+  return host_and_id(host_name(), host_id());
+}
+
 std::string process_text() {
   return host_text() + ", pid " + std::to_string(::getpid());
 }

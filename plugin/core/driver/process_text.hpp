@@ -10,6 +10,8 @@ namespace ho::plugin {
 // plugins no rank, but launchers tell each process its own. Long names lose their middle: at most
 // 112 bytes, as the control plane takes them.
 [[nodiscard]] std::string host_text();
+// The same without a rank.
+[[nodiscard]] std::string host_and_id_text();
 // That and its number: "node1, pid 71".
 [[nodiscard]] std::string process_text();
 // The rank first, for where there is little room: "RANK 3 on node1"; without one "pid 71 on node1".

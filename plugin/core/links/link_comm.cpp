@@ -90,6 +90,7 @@ void LinkComm::progress_or_leave() {
 void LinkComm::progress() {
   // Also after a failure: what is on its way may be the notice of it.
   Status status = connection_.transport->progress();
+  counts().set_failovers(connection_.transport->failovers());
   if (failed()) {
     return;
   }
@@ -216,7 +217,7 @@ Reply LinkSendComm::isend(std::span<const std::byte> data, int32_t tag, LinkRequ
                            posted->capacity)));
     return failure();
   }
-  begin(*free, 1);
+  begin(*free, 1, data.size());
   free->sizes[0] = data.size();
   free->sequence = posted->sequence;
   free->slot = piece.slot;
@@ -303,7 +304,7 @@ Reply LinkRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, LinkRequest
   if (free == nullptr) {
     return Reply::kSuccess;
   }
-  begin(*free, static_cast<uint32_t>(buffers.size()));
+  begin(*free, static_cast<uint32_t>(buffers.size()), RecvComm::capacity_of(buffers));
   free->sequence = next_sequence_++;
   for (size_t i = 0; i < buffers.size(); ++i) {
     free->messages.at(i) = {.buffer = buffers[i]};

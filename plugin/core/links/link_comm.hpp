@@ -107,6 +107,10 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   };
 
   [[nodiscard]] std::string origin_text() const override { return "device " + connection_.device; }
+  void set_ends(WatchedConnection& into) const override {
+    into.device = connection_.device;
+    into.peer = connection_.peer;
+  }
   void on_failure() override;
   // LinkService's; true: again soon.
   [[nodiscard]] bool serve();

@@ -171,7 +171,7 @@ Reply UcxSendComm::isend(std::span<const std::byte> data, int32_t tag, UcxReques
                       posted->capacity)});
     return failure();
   }
-  begin(*free, 1);
+  begin(*free, 1, data.size());
   free->sizes[0] = data.size();
   free->messages[0] = deliver(number, data);
   *request = free;
@@ -201,7 +201,7 @@ Reply UcxRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, UcxRequest**
   if (free == nullptr || free->announced.status() == UCS_INPROGRESS) {
     return Reply::kSuccess;
   }
-  begin(*free, static_cast<uint32_t>(buffers.size()));
+  begin(*free, static_cast<uint32_t>(buffers.size()), RecvComm::capacity_of(buffers));
   ReceiveCredit record;
   record.sequence = next_sequence_++;
   record.count = free->count;

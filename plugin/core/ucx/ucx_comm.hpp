@@ -73,6 +73,10 @@ class UcxComm : public CarriedComm<UcxComm, UcxRequest> {
   void progress_unless_watched() override { progress(); }
   void release(UcxRequest& request) override;
   [[nodiscard]] std::string origin_text() const override;
+  void set_ends(WatchedConnection& into) const override {
+    into.device = connections_.device;
+    into.peer = connections_.line.peer();
+  }
   [[nodiscard]] Status check_peer();
 
   UcxConnections connections_;

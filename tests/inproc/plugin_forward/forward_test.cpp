@@ -11,6 +11,7 @@ namespace {
 
 conformance::NetUnderTest plugin_under_test(int version) {
   conformance::NetUnderTest under_test;
+  under_test.tells_connections = false;
   under_test.make = [version] {
     auto made = forward::forward_to(plugin_of(version));
     return made.ok() ? *std::move(made) : nullptr;

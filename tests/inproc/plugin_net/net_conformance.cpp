@@ -300,6 +300,40 @@ Status peer_closes(Pair& pair, bool sender_goes) {
                 "an error after the peer has gone");
 }
 
+Result<WatchedConnection> seen_on(const NetDriver& net, bool sends) {
+  const auto all = net.connections();
+  const auto found = std::ranges::find(all, sends, &WatchedConnection::sends);
+  HORING_TRY(expect(all.size() == 2 && found != all.end(), "one connection to each side"));
+  return *found;
+}
+
+Status seen(Pair& pair) {
+  constexpr size_t kCapacity = 1000;
+  constexpr size_t kSize = 700;
+  const int64_t before = now_ns();
+  std::vector<std::byte> buffer(kCapacity);
+  const auto data = pattern(1, kSize);
+  HORING_ASSIGN(void* const receive, pair.receiver().receive({{buffer.data(), kCapacity, 3}}));
+  HORING_ASSIGN(WatchedConnection waits, seen_on(*pair.net, false));
+  HORING_TRY(expect(waits.pending == 1 && waits.pending_bytes == kCapacity && waits.completed == 0,
+                    "one receive of 1000 bytes that waits"));
+  HORING_TRY(expect(waits.since_ns >= before && waits.since_ns <= now_ns(), "since it was begun"));
+  HORING_TRY(expect(!waits.device.empty() && !waits.peer.empty(), "over which device, from whom"));
+  HORING_TRY(expect(waits.comm_id == pair.opening.comm_id && waits.context != 0, "whose it is"));
+  HORING_ASSIGN(WatchedConnection idle, seen_on(*pair.net, true));
+  HORING_TRY(expect(idle.pending == 0, "no send yet"));
+  HORING_ASSIGN(void* const send, pair.sender().send(data.data(), kSize, 3));
+  HORING_TRY(pair.receiver().finish(receive).status());
+  HORING_TRY(pair.sender().finish(send).status());
+  for (const bool sends : {false, true}) {
+    HORING_ASSIGN(const WatchedConnection done, seen_on(*pair.net, sends));
+    HORING_TRY(expect(done.pending == 0 && done.pending_bytes == 0 && done.completed == 1 &&
+                          done.completed_bytes == kSize && !done.failed && done.failovers == 0,
+                      "one message of 700 bytes that is over"));
+  }
+  return {};
+}
+
 }  // namespace
 
 void run_suite(const NetUnderTest& under_test) {
@@ -332,6 +366,11 @@ void run_suite(const NetUnderTest& under_test) {
   }
   SECTION("what was sent arrives after the sender has closed") {
     REQUIRE(closed_after_sending(pair).message() == "");
+  }
+  if (under_test.tells_connections) {
+    SECTION("what a connection has under way is told") {
+      REQUIRE(seen(pair).message() == "");
+    }
   }
   if (under_test.reports_too_long) {
     SECTION("a message longer than its room is an error") {

@@ -23,6 +23,7 @@ struct NetUnderTest {
   bool takes_both = false;     // an end gets further only while the other one makes progress too
   bool reports_too_long = true;
   bool reports_lost_peer = true;
+  bool tells_connections = true;  // connections()
 };
 
 class End;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`horing status` and the recorder's files: jobs that hang, that fail and that are killed, and hostile neighbours.
 
-usage: status_test.py HORING ALL_REDUCE_PERF LIBHORING
+usage: status_test.py HORING ALL_REDUCE_PERF LIBHORING PLUGIN_PERF PLUGIN
 
 LIBHORING is what a job in Python loads; empty: there is none.
 """
@@ -17,9 +17,11 @@ import tempfile
 import time
 import unittest
 
-HORING, PERF, LIBRARY = sys.argv[1:4]
+HORING, PERF, LIBRARY, PLUGIN_PERF, PLUGIN = sys.argv[1:6]
 MOST = 120  # seconds for what is to come soon: a busy machine takes long
 ENDLESS = [PERF, "-b", "64K", "-e", "64K", "-n", "1000000", "-w", "0", "-c", "0"]
+# What NCCL does with the plugin, without NCCL: processes that only move data over it.
+UNDER_NCCL = [PLUGIN_PERF, "--sizes", "4M:100000", "--rounds", "100", "--collectives", "all_reduce", "--no-link-limit"]
 PYTHON_JOB = """
 import time
 import horing
@@ -149,6 +151,138 @@ class Hang(Case):
             raise AssertionError(self.status().stdout + (self.scratch / "job.log").read_text()) from late
         self.assertEqual(view["waited_for"], [1])
         self.assertRegex(self.status().stdout, r"(?m)^Ranks wait in the end for rank 1 \(\S+\): idle, since ")
+
+
+class UnderNccl(Case):
+    """Two nodes of one rank each: what is between them is the plugin's alone."""
+
+    def moving_over(self, paths, **variables):
+        self.start(*UNDER_NCCL, "--paths", paths, ranks="2x1", NCCL_NET_PLUGIN=PLUGIN, **variables)
+        return self.moving(ranks=2)
+
+    def connections(self, view, rank):
+        return [each for communicator in view["ranks"][rank]["report"]["communicators"] for each in communicator["connections"]]
+
+    def check_hang(self, view):
+        self.assertEqual(view["waited_for"], [1])
+        waiting = [each["waits_for"] for each in self.connections(view, 0) if each["pending"] > 0]
+        self.assertNotEqual(waiting, [])
+        for wait in waiting:
+            self.assertEqual(wait["rank"], 1)
+            self.assertIn("RANK 1", wait["peer"])
+            self.assertGreater(wait["since_ns"], 0)
+            self.assertLessEqual(wait["since_ns"], view["ranks"][0]["report"]["time_ns"])
+        self.assertRegex(self.status().stdout, r"(?m)^Ranks wait in the end for rank 1 \(.*\): stopped$")
+
+    def test_connections_that_wait_name_the_stopped_peer(self):
+        for failover in ("0", "1"):
+            with self.subTest(failover=failover):
+                self.stop(self.moving_over("ring", HORING_FAILOVER=failover), 1)
+                view = self.hanging(1)
+                self.check_hang(view)
+                self.assertEqual({each["collnet"] for each in self.connections(view, 0)}, {False})
+                self.assertEqual({each["failovers"] for each in self.connections(view, 0)}, {0})
+                self.assertRegex(self.status().stdout, r"(?m)^ +0 +\S+ +\d+ +\d.* for \d.* \(.*RANK 1")
+                self.doCleanups()
+                self.setUp()
+
+    def test_an_all_reduce_of_collnet_names_the_stopped_member(self):
+        self.stop(self.moving_over("collnet"), 1)
+        view = self.hanging(1)
+        self.check_hang(view)
+        (communicator,) = [each for each in view["ranks"][0]["report"]["communicators"] if each["operations"]]
+        under_way = communicator["operations"][0]
+        self.assertEqual((under_way["call"], under_way["member"], under_way["members"]), ("all_reduce", 0, 2))
+        self.assertEqual(under_way["waits_for"]["rank"], 1)
+        self.assertGreater(under_way["bytes"], 0)
+        self.assertRegex(self.status().stdout, r"(?m)^ +0 +\d+ +\S.* waits +all_reduce #\d+ of .* in NCCL .* rank 1, ")
+
+    def test_a_job_that_ends_leaves_no_socket(self):
+        job = self.start(PLUGIN_PERF, "--sizes", "64K:2", "--rounds", "1", "--no-link-limit", ranks="2x1", NCCL_NET_PLUGIN=PLUGIN)
+        self.assertEqual(job.wait(MOST), 0)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Watch(Case):
+    """`horing status --watch`."""
+
+    def watching(self, output, *more):
+        watching = subprocess.Popen([HORING, "status", "--watch", "0.2", *more], env=self.environment(), stdout=output,
+                                    stderr=subprocess.PIPE, text=True)
+        for pipe in filter(None, (watching.stdout, watching.stderr)):
+            self.addCleanup(pipe.close)
+        self.addCleanup(watching.wait)
+        self.addCleanup(watching.kill)
+        return watching
+
+    def test_without_a_terminal_blocks_come_one_after_the_other(self):
+        view = self.start() and self.moving()
+        watching = self.watching(subprocess.PIPE)
+        heads = []
+        for line in watching.stdout:
+            if line.startswith("job "):
+                heads.append(line)
+            if len(heads) == 3:
+                break
+        self.assertEqual([line.split(":")[0] for line in heads], [f"job {view['job']}"] * 3)
+        watching.send_signal(signal.SIGINT)
+        rest = watching.stdout.read()
+        self.assertEqual((watching.wait(MOST), watching.stderr.read()), (0, ""))
+        self.assertNotIn("\x1b", rest)
+        self.assertRegex(rest, r"(?m)^host +rail at +interface +Mbit/s +sent +received")
+
+    def test_on_a_terminal_the_table_is_drawn_again_in_its_place(self):
+        self.start() and self.moving()
+        terminal, inside = os.openpty()
+        watching = self.watching(inside)
+        os.close(inside)
+        said = b""
+        while said.count(b"\x1b[H\x1b[2J") < 3:
+            said += os.read(terminal, 65536)
+        watching.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # what Linux says once nobody has the other end
+            while part := os.read(terminal, 65536):
+                said += part
+        os.close(terminal)
+        self.assertEqual(watching.wait(MOST), 0)
+        self.assertTrue(said.startswith(b"\x1b[?7l"), said)
+        self.assertTrue(said.endswith(b"\x1b[?7h"), said)
+
+    def test_it_ends_with_the_job(self):
+        job = self.start()
+        view = self.moving()
+        watching = self.watching(subprocess.PIPE, view["job"])
+        self.assertIn(view["job"], watching.stdout.readline())
+        job.terminate()
+        _, why = watching.communicate(timeout=MOST)
+        self.assertEqual((watching.returncode, why), (0, f"horing status: job {view['job']} has ended on this host\n"))
+
+    def test_what_it_cannot_do_at_once_is_refused(self):
+        for more in (["--json"], ["--record"], ["--prometheus"]):
+            answer = self.status("--watch", "1", *more)
+            self.assertNotEqual(answer.returncode, 0)
+            self.assertRegex(answer.stderr, "excludes --watch|--watch excludes")
+        self.assertNotEqual(self.status("--watch", "0").returncode, 0)
+
+
+class Prometheus(Case):
+    def test_metrics_of_running_ranks_are_read_by_its_own_parser(self):
+        self.assertRegex(self.status("--prometheus").stdout, r"(?m)^horing_jobs 0$")
+        self.start()
+        self.stop(self.moving(), 2)
+        view = self.hanging(2)
+        text = self.status("--prometheus").stdout
+        for rank in range(4):
+            self.assertIn(f'horing_rank_up{{job="{view["job"]}",rank="{rank}",host="', text)
+        self.assertRegex(text, r'(?m)^horing_rank_waited_for{job="\w+",rank="2",host="\S+"} 1$')
+        self.assertRegex(text, r'(?m)^horing_rank_waiting_seconds{job="\w+",rank="0",host="\S+"} [0-9.e-]+$')
+        try:
+            from prometheus_client.parser import text_string_to_metric_families
+        except ImportError:
+            self.skipTest("prometheus_client is not there")
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        self.assertEqual(families["horing_operations_completed"].type, "counter")
+        self.assertEqual({sample.labels["rank"] for sample in families["horing_rank_up"].samples}, set("0123"))
 
 
 class Records(Case):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -22,6 +23,10 @@ constexpr double kNsPerSecond = 1e9;
 // Of two ranks that could be named as the one that is waited for, the one that waits itself is not.
 bool waits(const RankView& view) {
   return view.state == "waits";
+}
+
+Json communicators_of(const RankView& rank) {
+  return rank.report.is_object() ? rank.report.at("communicators") : Json::array();
 }
 
 double seconds_between(int64_t earlier_ns, int64_t later_ns) {
@@ -68,10 +73,34 @@ std::optional<RankWait> wait_of(const Json& operation, int64_t now_ns) {
   if (found->contains("rail")) {
     wait.rail = found->at("rail").get<uint32_t>();
   }
+  wait.peer = escaped(found->value("peer", std::string()));
+  wait.device = escaped(found->value("device", std::string()));
   wait.step = found->value("step", 0U);
   wait.steps = found->value("steps", 0U);
   wait.since_s = seconds_between(found->at("since_ns").get<int64_t>(), now_ns);
   return wait;
+}
+
+// Under NCCL, which tells a plugin only some of its collectives: of the requests under way, those
+// that have moved nothing for longest.
+void read_connections(const Json& communicator, int64_t now_ns, RankView& view) {
+  if (!communicator.contains("connections")) {
+    return;
+  }
+  for (const Json& connection : communicator.at("connections")) {
+    const auto pending = connection.at("pending").get<uint64_t>();
+    const auto wait = wait_of(connection, now_ns);
+    if (!wait || connection.at("failed").get<bool>() ||
+        (view.wait && view.wait->since_s >= wait->since_s)) {
+      continue;
+    }
+    view.state = "waits";
+    view.wait = wait;
+    view.call = fmt::format("{} of {}{}",
+                            counted(pending, wait->what),
+                            exact_bytes_text(connection.at("pending_bytes").get<uint64_t>()),
+                            where(communicator));
+  }
 }
 
 // What the rank is in: the operation that was entered first of those under way.
@@ -91,6 +120,11 @@ void read_operations(const Json& report, RankView& view) {
         view.wait = wait_of(operation, now_ns);
         view.state = view.wait ? "waits" : "moves";
       }
+    }
+  }
+  if (view.state.empty()) {
+    for (const Json& communicator : report.at("communicators")) {
+      read_connections(communicator, now_ns, view);
     }
   }
   if (view.state.empty()) {
@@ -201,43 +235,101 @@ std::vector<uint32_t> ends_of_waits(const std::vector<RankView>& ranks) {
 
 std::string wait_text(const RankWait& wait) {
   std::string text = wait.what;
-  text +=
-      wait.rank ? fmt::format(" {} rank {}", wait.what == "recv" ? "from" : "to", *wait.rank) : "";
+  const std::string peer = wait.rank ? fmt::format("rank {}", *wait.rank) : wait.peer;
+  text += peer.empty() ? "" : fmt::format(" {} {}", wait.what == "recv" ? "from" : "to", peer);
+  text += wait.device.empty() ? "" : ", " + wait.device;
   text += wait.rail ? fmt::format(", rail {}", *wait.rail) : "";
   text += wait.steps > 0 ? fmt::format(", step {} of {}", wait.step, wait.steps) : "";
   return text + ", for " + seconds_text(wait.since_s);
 }
 
-std::string rails_table(const JobView& view) {
-  // By host and address: an emulated interface has no name, and all ranks of a host have the same.
-  struct Rail {
-    std::string interface;
-    uint64_t mbit = 0;
+// Under NCCL: who waits where, longest first.
+std::string connections_table(const JobView& view) {
+  struct Line {
+    uint32_t rank = 0;
+    RankWait wait;
+    uint64_t pending = 0;
+    uint64_t bytes = 0;
   };
-  std::map<std::pair<std::string, std::string>, Rail> rails;
-  std::map<std::string, uint64_t> failovers;
+  std::vector<Line> lines;
   for (const RankView& rank : view.ranks) {
-    if (!rank.report.is_object()) {
-      continue;
-    }
-    for (const Json& communicator : rank.report.at("communicators")) {
-      failovers[rank.host] += communicator.at("failovers").get<uint64_t>();
-      for (const Json& rail : communicator.at("rails")) {
-        rails[{rank.host, escaped(rail.at("address").get<std::string>())}] = {
-            escaped(rail.at("interface").get<std::string>()), rail.at("mbit").get<uint64_t>()};
+    for (const Json& communicator : communicators_of(rank)) {
+      for (const Json& each : communicator.value("connections", Json::array())) {
+        if (auto wait = wait_of(each, rank.report.at("time_ns").get<int64_t>())) {
+          lines.push_back({rank.rank,
+                           *std::move(wait),
+                           each.at("pending").get<uint64_t>(),
+                           each.at("pending_bytes").get<uint64_t>()});
+        }
       }
     }
   }
+  if (lines.empty()) {
+    return "";
+  }
+  std::ranges::stable_sort(
+      lines, std::ranges::greater(), [](const Line& line) { return line.wait.since_s; });
+  auto columns = headed("rlrrll", {"rank", "device", "requests", "bytes", "waits for", "at"});
+  constexpr size_t kMaxLines = 32;
+  for (const Line& line : std::span(lines).first(std::min(lines.size(), kMaxLines))) {
+    RankWait wait = line.wait;
+    const std::string device = std::exchange(wait.device, "");
+    add_row(columns,
+            {std::to_string(line.rank),
+             device,
+             std::to_string(line.pending),
+             exact_bytes_text(line.bytes),
+             wait_text(wait),
+             wait.peer});
+  }
+  return "\n" + aligned(columns) +
+         (lines.size() > kMaxLines ? fmt::format("and {} more\n", lines.size() - kMaxLines) : "");
+}
+
+// "" where it was not counted before, or counts began again.
+std::string rate_text(std::optional<uint64_t> now, std::optional<uint64_t> before, double seconds) {
+  return now && before && *now >= *before && seconds > 0
+             ? bytes_text(static_cast<double>(*now - *before) / seconds) + "/s"
+             : "";
+}
+
+std::string rails_table(const JobView& view, const JobView* before) {
+  const std::vector<RailView> rails = rails_of(view);
   if (rails.empty()) {
     return "";
   }
-  auto columns = headed("lllr", {"host", "rail at", "interface", "Mbit/s"});
-  for (const auto& [key, rail] : rails) {
-    add_row(
-        columns,
-        {key.first, key.second, rail.interface, rail.mbit == 0 ? "?" : std::to_string(rail.mbit)});
+  auto columns =
+      before == nullptr
+          ? headed("lllr", {"host", "rail at", "interface", "Mbit/s"})
+          : headed("lllrrr", {"host", "rail at", "interface", "Mbit/s", "sent", "received"});
+  const std::vector<RailView> earlier =
+      before == nullptr ? std::vector<RailView>() : rails_of(*before);
+  const auto key = [](const RailView& rail) {
+    return std::tie(rail.host, rail.address, rail.interface);
+  };
+  for (const RailView& rail : rails) {
+    std::vector<std::string> cells{
+        rail.host, rail.address, rail.interface, rail.mbit == 0 ? "?" : std::to_string(rail.mbit)};
+    if (before != nullptr) {
+      const auto same = std::ranges::find(earlier, key(rail), key);
+      const RailView was = same == earlier.end() ? RailView() : *same;
+      const double seconds = seconds_between(was.time_ns, rail.time_ns);
+      cells.push_back(rate_text(rail.sent_bytes, was.sent_bytes, seconds));
+      cells.push_back(rate_text(rail.received_bytes, was.received_bytes, seconds));
+    }
+    add_row(columns, cells);
   }
-  std::string text = "\n" + aligned(columns);
+  return "\n" + aligned(columns);
+}
+
+std::string failovers_text(const JobView& view) {
+  std::map<std::string, uint64_t> failovers;
+  for (const RankView& rank : view.ranks) {
+    for (const Json& communicator : communicators_of(rank)) {
+      failovers[rank.host] += communicator.at("failovers").get<uint64_t>();
+    }
+  }
+  std::string text;
   for (const auto& [host, count] : failovers) {
     text +=
         count > 0 ? fmt::format("{}: links went on over another rail {} times\n", host, count) : "";
@@ -245,11 +337,49 @@ std::string rails_table(const JobView& view) {
   return text;
 }
 
+// Of one that does not answer under NCCL, what those that wait for it know.
+std::string host_text(const JobView& view, const RankView& rank) {
+  const auto waits = std::ranges::find_if(view.ranks, [&](const RankView& each) {
+    return each.wait && each.wait->rank == rank.rank && !each.wait->peer.empty();
+  });
+  return rank.host.empty() && waits != view.ranks.end() ? waits->wait->peer : rank.host;
+}
+
 }  // namespace
 
 size_t JobView::answered() const {
   return static_cast<size_t>(
       std::ranges::count_if(ranks, [](const RankView& each) { return each.report.is_object(); }));
+}
+
+std::vector<RailView> rails_of(const JobView& view) {
+  std::vector<RailView> rails;
+  for (const RankView& rank : view.ranks) {
+    for (const Json& communicator : communicators_of(rank)) {
+      for (const Json& each : communicator.at("rails")) {
+        RailView rail{rank.host,
+                      escaped(each.at("address").get<std::string>()),
+                      escaped(each.at("interface").get<std::string>()),
+                      each.at("mbit").get<uint64_t>()};
+        if (each.contains("sent_bytes")) {
+          rail.sent_bytes = each.at("sent_bytes").get<uint64_t>();
+          rail.received_bytes = each.at("received_bytes").get<uint64_t>();
+        }
+        rail.time_ns = rank.report.at("time_ns").get<int64_t>();
+        rails.push_back(std::move(rail));
+      }
+    }
+  }
+  // All ranks of a host have the same.
+  const auto key = [](const RailView& rail) {
+    return std::tie(rail.host, rail.address, rail.interface);
+  };
+  std::ranges::stable_sort(rails, {}, key);
+  const auto same = [&](const RailView& one, const RailView& other) {
+    return key(one) == key(other);
+  };
+  rails.erase(std::unique(rails.begin(), rails.end(), same), rails.end());
+  return rails;
 }
 
 JobView view_of(const std::vector<RankReply>& replies) {
@@ -263,7 +393,7 @@ JobView view_of(const std::vector<RankReply>& replies) {
   return view;
 }
 
-std::string job_table(const JobView& view) {
+std::string job_table(const JobView& view, const JobView* before) {
   std::string text = fmt::format("job {}: {} of {} answer{}\n\n",
                                  view.job,
                                  view.answered(),
@@ -286,13 +416,14 @@ std::string job_table(const JobView& view) {
   text += aligned(columns);
   for (const uint32_t end : view.waited_for) {
     const auto rank = std::ranges::find(view.ranks, end, &RankView::rank);
+    const std::string host = host_text(view, *rank);
     text += fmt::format("\nRanks wait in the end for rank {}{}: {}{}\n",
                         end,
-                        rank->host.empty() ? "" : " (" + rank->host + ")",
+                        host.empty() ? "" : " (" + host + ")",
                         rank->state,
                         rank->call.empty() ? "" : ", " + rank->call);
   }
-  return text + rails_table(view);
+  return text + connections_table(view) + rails_table(view, before) + failovers_text(view);
 }
 
 std::string job_json(const JobView& view) {

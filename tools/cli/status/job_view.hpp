@@ -16,7 +16,9 @@ struct RankWait {
   std::string what;              // "recv", "send", ..
   std::optional<uint32_t> rank;  // of the job
   std::optional<uint32_t> rail;
-  uint32_t step = 0;  // of `steps`; 0: none
+  std::string peer = {};    // under NCCL: at the other end of a connection
+  std::string device = {};  // of that
+  uint32_t step = 0;        // of `steps`; 0: none
   uint32_t steps = 0;
   double since_s = 0;
 };
@@ -46,7 +48,22 @@ struct JobView {
 
 // `replies`: of one job, at least one.
 [[nodiscard]] JobView view_of(const std::vector<RankReply>& replies);
-[[nodiscard]] std::string job_table(const JobView& view);
+// What a rail of a host is and has moved, over all of the job's ranks there.
+struct RailView {
+  std::string host;
+  std::string address;    // "": a network's device under NCCL
+  std::string interface;  // "": an emulated one
+  uint64_t mbit = 0;      // 0: not known
+  // Of the interface, whoever sends there; nothing: it has no counts.
+  std::optional<uint64_t> sent_bytes = {};
+  std::optional<uint64_t> received_bytes = {};
+  int64_t time_ns = 0;  // when they were so
+};
+// By host, address and interface.
+[[nodiscard]] std::vector<RailView> rails_of(const JobView& view);
+
+// before: of the same job, earlier, for rates; null: none.
+[[nodiscard]] std::string job_table(const JobView& view, const JobView* before = nullptr);
 [[nodiscard]] std::string job_json(const JobView& view);
 
 }  // namespace ho

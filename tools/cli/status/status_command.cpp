@@ -12,7 +12,9 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/escaped.hpp"
@@ -20,6 +22,8 @@
 #include "base/quantity.hpp"
 #include "cli/status/ask.hpp"
 #include "cli/status/job_view.hpp"
+#include "cli/status/metrics.hpp"
+#include "cli/status/watch.hpp"
 #include "cli/subcommands/option_error.hpp"
 #include "cli/subcommands/table.hpp"
 #include "status/folder.hpp"
@@ -52,12 +56,12 @@ std::string other_users() {
   return users.empty() ? "" : "; jobs of another user (" + users + ") only that user can ask";
 }
 
-int no_job(const std::vector<std::string>& folders, const RankReplies& replies) {
+int no_job(const std::vector<std::string>& folders, const std::vector<std::string>& looked_in) {
   if (folders.empty()) {
     return fail("HORING_STATUS_DIR=none: jobs make no sockets to be asked at; unset it");
   }
   std::string looked;
-  for (const std::string& folder : replies.looked) {
+  for (const std::string& folder : looked_in) {
     looked += "\n  " + folder;
   }
   return fail(fmt::format("no job of user {} runs on this host. It looked in{}{}",
@@ -106,44 +110,115 @@ int say_where_records_are(const std::vector<RankReply>& replies) {
   return all ? 0 : 1;
 }
 
-}  // namespace
+Jobs ask_jobs(const std::vector<std::string>& folders,
+              const std::string& wanted,
+              std::vector<std::string>* looked = nullptr) {
+  RankReplies replies = ask_ranks(folders, wanted, kAskStatus, kAnswerTime);
+  Jobs jobs;
+  for (RankReply& rank : replies.ranks) {
+    jobs[rank.name.job].push_back(std::move(rank));
+  }
+  if (looked != nullptr) {
+    *looked = std::move(replies.looked);
+  }
+  return jobs;
+}
 
-int status_command(int argc, const char* const* argv) {
+int print_metrics(const Jobs& jobs) {
+  std::vector<JobView> views;
+  for (const auto& [job, replies] : jobs) {
+    views.push_back(view_of(replies));
+  }
+  std::fputs(metrics_text(views).c_str(), stdout);
+  return 0;
+}
+
+// One job, until it has ended.
+int watch_job(const std::vector<std::string>& folders, const std::string& job, double seconds) {
+  std::optional<JobView> before;
+  const auto every = std::chrono::duration<double>(seconds);
+  watch(std::chrono::duration_cast<std::chrono::milliseconds>(every),
+        [&]() -> std::optional<std::string> {
+          const Jobs jobs = ask_jobs(folders, job);
+          if (jobs.empty()) {
+            std::fprintf(stderr, "horing status: job %s has ended on this host\n", job.c_str());
+            return std::nullopt;
+          }
+          JobView view = view_of(jobs.begin()->second);
+          std::string text = job_table(view, before ? &*before : nullptr);
+          before = std::move(view);
+          return text;
+        });
+  return 0;
+}
+
+struct Options {
   std::string wanted;
   bool json = false;
   bool record = false;
+  bool prometheus = false;
+  double watch_s = 0;  // 0: no
+};
+
+// Where the value is there the program ends with it.
+std::optional<int> read_options(int argc, const char* const* argv, Options& options) {
   CLI::App app(
       "What each rank of a running job does now: in which call it is, for whom it waits and since "
       "when.\n"
       "It works while the job hangs. Ranks of this host and of this user are asked; others are "
       "named.",
       "horing status");
-  app.add_option("JOB", wanted, "Which job, or the beginning of its name [the only one]");
-  app.add_flag("--json", json, "Print JSON: what each rank has answered");
-  app.add_flag(
-      "--record", record, "Have each rank write its last operations into HORING_RECORD_DIR");
-  if (const auto status = exit_unless_parsed(app, argc, argv, [] { return Status(); })) {
+  app.add_option("JOB", options.wanted, "Which job, or the beginning of its name [the only one]");
+  auto* const json =
+      app.add_flag("--json", options.json, "Print JSON: what each rank has answered");
+  auto* const record = app.add_flag("--record",
+                                    options.record,
+                                    "Have each rank write its last operations into "
+                                    "HORING_RECORD_DIR");
+  auto* const metrics = app.add_flag(
+      "--prometheus", options.prometheus, "Print metrics of all jobs in Prometheus' text format");
+  app.add_option("--watch",
+                 options.watch_s,
+                 "Look again every so many seconds, with rates of rails, until Ctrl-C [1]")
+      ->expected(0, 1)
+      ->default_str("1")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->excludes(json)
+      ->excludes(record)
+      ->excludes(metrics);
+  metrics->excludes(json)->excludes(record);
+  return exit_unless_parsed(app, argc, argv, [] { return Status(); });
+}
+
+}  // namespace
+
+int status_command(int argc, const char* const* argv) {
+  Options options;
+  if (const auto status = read_options(argc, argv, options)) {
     return *status;
   }
   const std::vector<std::string> folders = status_folders();
-  const RankReplies replies = ask_ranks(folders, wanted, kAskStatus, kAnswerTime);
-  Jobs jobs;
-  for (const RankReply& rank : replies.ranks) {
-    jobs[rank.name.job].push_back(rank);
+  std::vector<std::string> looked;
+  const Jobs jobs = ask_jobs(folders, options.wanted, &looked);
+  if (options.prometheus) {
+    return print_metrics(jobs);
   }
   if (jobs.empty()) {
     const std::vector<std::string> others = jobs_in(folders);
-    return others.empty() ? no_job(folders, replies) : no_such_job(wanted, others);
+    return others.empty() ? no_job(folders, looked) : no_such_job(options.wanted, others);
   }
   if (jobs.size() > 1) {
-    return list(jobs, wanted);
+    return list(jobs, options.wanted);
   }
-  if (record) {
-    const std::string job = job_name(jobs.begin()->first);
+  const std::string job = job_name(jobs.begin()->first);
+  if (options.record) {
     return say_where_records_are(ask_ranks(folders, job, kAskRecord, kRecordTime).ranks);
   }
+  if (options.watch_s > 0) {
+    return watch_job(folders, job, options.watch_s);
+  }
   const JobView view = view_of(jobs.begin()->second);
-  std::fputs((json ? job_json(view) : job_table(view)).c_str(), stdout);
+  std::fputs((options.json ? job_json(view) : job_table(view)).c_str(), stdout);
   return 0;
 }
 

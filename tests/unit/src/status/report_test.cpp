@@ -4,6 +4,7 @@
 
 #include "catch.hpp"
 #include "must_have.hpp"
+#include "os/interface_bytes.hpp"
 
 using namespace ho;
 
@@ -122,4 +123,67 @@ TEST_CASE("bytes that are no text do not break a report") {
   part.job.program = "\xff\"\n";
   CHECK(part.report(ReportDepth::kNow).at("program").get<std::string>().find('"') !=
         std::string::npos);
+}
+
+TEST_CASE("communicators of NCCL are told by the connections and rails that they use") {
+  WatchedJob job{.job = 0xc0ffee, .rank = 2, .world_size = 8, .host = "node0"};
+  job.devices = {{"eth0", "", 25000}};
+  job.network = [] {
+    WatchedConnection own{.comm_id = 7, .context = 1, .device = "eth0", .peer = "10.1.0.2:4000"};
+    own.completed = 3;
+    own.completed_bytes = 300;
+    own.failovers = 2;
+    WatchedConnection late = own;
+    late.context = 2;  // the rail's
+    late.sends = true;
+    late.pending = 1;
+    late.since_ns = 950;
+    late.peer = "10.1.0.3:4001 (node9, NCCL_HOSTID RANK 1, RANK 5, pid 7)";
+    WatchedConnection early = late;
+    early.since_ns = 940;
+    early.sends = false;
+    early.pending_bytes = 77;
+    WatchedConnection another{
+        .comm_id = 8, .context = 3, .peer = "RANK x on node1", .failed = true};
+    another.pending = 1;
+    WatchedRing ring{.comm_id = 7, .context = 2, .member = 1, .members = 4, .completed = 10};
+    ring.completed_bytes = 1000;
+    ring.calls = {{"all_reduce", 11, 640, 900}};
+    return WatchedNetwork{{ring}, {own, late, early, another}};
+  };
+  const auto report =
+      nlohmann::json::parse(report_json(job, ReportDepth::kNow, kSteadyNow, kUnixNow));
+  REQUIRE(report.at("communicators").size() == 2);
+  const nlohmann::json& first = report.at("communicators").at(0);
+  CHECK(first.at("name") == "NCCL 0000000000000007");
+  CHECK(first.at("cause") == "");
+  CHECK(first.at("completed") == 13);  // what a rail's connections move is its calls'
+  CHECK(first.at("completed_bytes") == 1300);
+  CHECK(first.at("failovers") == 6);
+  CHECK(first.at("rails").at(0).at("interface") == "eth0");
+  const nlohmann::json& call = first.at("operations").at(0);
+  CHECK(call.at("call") == "all_reduce");
+  CHECK(call.at("number") == 11);
+  CHECK(call.at("member") == 1);
+  CHECK(call.at("entered_ns") == kUnixNow - 100);
+  CHECK(call.at("waits_for").at("since_ns") == kUnixNow - 60);
+  CHECK(call.at("waits_for").at("what") == "recv");
+  CHECK(call.at("waits_for").at("rank") == 5);
+  const nlohmann::json& connections = first.at("connections");
+  CHECK(connections.at(0).at("collnet") == false);
+  CHECK_FALSE(connections.at(0).contains("waits_for"));
+  CHECK(connections.at(2).at("collnet") == true);
+  CHECK(connections.at(2).at("pending_bytes") == 77);
+  const nlohmann::json& second = report.at("communicators").at(1);
+  CHECK(second.at("cause") ==
+        "the connection from RANK x on node1 over  has failed; see this rank's log");
+  CHECK_FALSE(second.at("connections").at(0).at("waits_for").contains("rank"));
+}
+
+TEST_CASE("a rail has the counts of its interface where there is one of the name") {
+  Part part;
+  part.job.communicators.at(0).rails = {{"lo", "127.0.0.1", 0}, {"no such", "10.1.0.1", 0}};
+  const nlohmann::json rails = part.report(ReportDepth::kNow).at("communicators").at(0).at("rails");
+  CHECK(rails.at(0).at("received_bytes").get<uint64_t>() <= interface_bytes().at("lo").received);
+  CHECK_FALSE(rails.at(1).contains("sent_bytes"));
 }

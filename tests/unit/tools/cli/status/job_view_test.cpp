@@ -1,64 +1,15 @@
 #include "cli/status/job_view.hpp"
 
-#include <optional>
-
 #include "catch.hpp"
 #include "has.hpp"
-#include "must_have.hpp"
-#include "status/report.hpp"
+#include "reports.hpp"
 
 using namespace ho;
-
-namespace {
-
-constexpr int64_t kNow = 10'000'000'000;
-
-struct Rank {
-  uint32_t rank = 0;
-  std::optional<uint32_t> waits_for = {};  // nothing: it is in no call
-  std::string cause = {};
-};
-
-RankReply answer_of(const Rank& rank, uint32_t world_size) {
-  const auto recorder = test::must_have(Recorder::create());
-  WatchedCommunicator world{.recorder = recorder, .cause = rank.cause};
-  for (uint32_t each = 0; each < world_size; ++each) {
-    world.ranks.emplace_back(each);
-  }
-  OperationRecord record;
-  record.made.frame.collective = 2;
-  record.made.frame.sequence = 5;
-  record.bytes = 1 << 20;
-  record.entered_ns = 1;
-  record.progress.pieces = 8;
-  recorder->begin(record);
-  if (rank.waits_for) {
-    record.progress.wait = {.kind = OperationWait::Kind::kReceive,
-                            .on_rail = true,
-                            .peer = GlobalRank(*rank.waits_for),
-                            .rail = RailIndex(0U),
-                            .step = 1,
-                            .steps = 3,
-                            .since_ns = kNow - 2'000'000'000};
-    recorder->update(record);
-  } else {
-    recorder->end(record, OperationProgress::State::kCompleted, kNow - 3'000'000'000);
-  }
-  WatchedJob job{.job = 0xabc, .rank = rank.rank, .world_size = world_size, .host = "here"};
-  job.hosts.assign(world_size, "here");
-  job.hosts.back() = "there";
-  job.communicators.push_back(world);
-  return {{0xabc, rank.rank, 100},
-          100,
-          RankAnswer::kAnswered,
-          report_json(job, ReportDepth::kNow, kNow, kNow)};
-}
-
-}  // namespace
+using test::report_of;
 
 TEST_CASE("waits are followed to the rank that waits for none") {
   const JobView view = view_of(
-      {answer_of({0, 1}, 4), answer_of({1, 2}, 4), answer_of({2, {}}, 4), answer_of({3, 2}, 4)});
+      {report_of({0, 1}, 4), report_of({1, 2}, 4), report_of({2, {}}, 4), report_of({3, 2}, 4)});
   CHECK(view.waited_for == std::vector<uint32_t>{2});
   CHECK(view.ranks[0].state == "waits");
   CHECK(view.ranks[2].state == "idle");
@@ -71,14 +22,14 @@ TEST_CASE("waits are followed to the rank that waits for none") {
 }
 
 TEST_CASE("a circle of waits has no end to be named") {
-  const JobView view = view_of({answer_of({0, 1}, 3), answer_of({1, 2}, 3), answer_of({2, 0}, 3)});
+  const JobView view = view_of({report_of({0, 1}, 3), report_of({1, 2}, 3), report_of({2, 0}, 3)});
   CHECK(view.waited_for.empty());
   CHECK_FALSE(has(job_table(view), "in the end"));
 }
 
 TEST_CASE("ranks without an answer are named with what is known of them") {
   RankReply stopped{{0xabc, 1, 101}, 101, RankAnswer::kStopped, ""};
-  const JobView view = view_of({answer_of({0, 3}, 4), stopped});
+  const JobView view = view_of({report_of({0, 3}, 4), stopped});
   REQUIRE(view.ranks.size() == 4);
   CHECK(view.answered() == 1);
   CHECK(view.ranks[1].state == "stopped");
@@ -91,13 +42,13 @@ TEST_CASE("ranks without an answer are named with what is known of them") {
 }
 
 TEST_CASE("a rank whose communicator has ended says why") {
-  const JobView view = view_of({answer_of({0, {}, "rank 1 (node1) is gone"}, 1)});
+  const JobView view = view_of({report_of({0, {}, "rank 1 (node1) is gone"}, 1)});
   CHECK(view.ranks[0].state == "failed");
   CHECK(has(job_table(view), "rank 1 (node1) is gone"));
 }
 
 TEST_CASE("what no rank of ours would answer is named and not believed") {
-  RankReply other = answer_of({0, {}}, 2);
+  RankReply other = report_of({0, {}}, 2);
   for (const char* text : {"",
                            "{",
                            "[]",
@@ -112,4 +63,58 @@ TEST_CASE("what no rank of ours would answer is named and not believed") {
   // A terminal is not driven by a program's name.
   other.answer.replace(other.answer.find("\"program\":\"\""), 12, "\"program\":\"\\u001b[2J\"");
   CHECK_FALSE(has(job_table(view_of({other})), "\x1b"));
+}
+
+TEST_CASE("rates of rails are those of the time between two looks") {
+  RankReply early = report_of({0, {}}, 1);
+  RankReply late = early;
+  const auto with = [](RankReply& reply, uint64_t sent, uint64_t received, int64_t time_ns) {
+    nlohmann::json report = nlohmann::json::parse(reply.answer);
+    report["time_ns"] = time_ns;
+    auto& rail = report.at("communicators").at(0).at("rails").at(0);
+    rail["sent_bytes"] = sent;
+    rail["received_bytes"] = received;
+    reply.answer = report.dump();
+  };
+  with(early, 1'000'000, 9'000'000, 10'000'000'000);
+  with(late, 5'000'000, 1'000'000, 12'000'000'000);
+  const JobView before = view_of({early});
+  const JobView now = view_of({late});
+  CHECK_FALSE(has(job_table(now), "MB/s"));
+  const std::string table = job_table(now, &before);
+  CHECK(has(table, "2 MB/s"));
+  // Counts that began again say nothing.
+  CHECK(table.find("/s", table.find("2 MB/s") + 6) == std::string::npos);
+}
+
+TEST_CASE("under NCCL the connection that has waited longest is what a rank waits for") {
+  WatchedJob job{.job = 0xabc, .rank = 0, .world_size = 2, .host = "here"};
+  job.network = [] {
+    WatchedNetwork network;
+    WatchedConnection one{
+        .comm_id = 7, .context = 1, .device = "eth0", .sends = true, .pending = 2};
+    one.peer = "10.1.0.2:4000 (RANK 1 on there)";
+    one.pending_bytes = 4096;
+    one.since_ns = test::kReportNow - 3'000'000'000;
+    WatchedConnection other = one;
+    other.device = "eth1";
+    other.sends = false;
+    other.since_ns = test::kReportNow - 1'000'000'000;
+    WatchedConnection failed = one;
+    failed.failed = true;
+    failed.since_ns = 1;
+    network.connections = {other, one, failed};
+    return network;
+  };
+  const RankReply reply{{0xabc, 0, 100},
+                        100,
+                        RankAnswer::kAnswered,
+                        report_json(job, ReportDepth::kNow, test::kReportNow, test::kReportNow)};
+  const JobView view = view_of({reply});
+  CHECK(view.waited_for == std::vector<uint32_t>{1});
+  REQUIRE(view.ranks[0].state == "waits");
+  CHECK(view.ranks[0].call == "2 sends of 4 KiB in NCCL 0000000000000007");
+  const std::string table = job_table(view);
+  CHECK(has(table, "send to rank 1, eth0, for 3 s"));
+  CHECK(has(table, "10.1.0.2:4000 (RANK 1 on there)"));
 }

@@ -1,0 +1,87 @@
+#include "cli/status/metrics.hpp"
+
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "catch.hpp"
+#include "has.hpp"
+#include "reports.hpp"
+
+using namespace ho;
+
+namespace {
+
+// What a scraper refuses; "": nothing. Each metric has its help, its type and then all of its
+// samples; each sample is there once.
+std::string fault_of(const std::string& text) {
+  static const std::regex help("# HELP (horing_[a-z_]+) [^\\n]+\\.");
+  static const std::regex type("# TYPE (horing_[a-z_]+) (counter|gauge)");
+  static const std::regex sample(
+      R"re((horing_[a-z_]+)((\{([a-z]+="([^"\\\n]|\\["\\n])*",?)+\})?) ([0-9.e+-]+))re");
+  std::set<std::string> seen;
+  std::set<std::string> series;
+  std::string metric;
+  bool typed = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch match;
+    if (std::regex_match(line, match, help)) {
+      metric = match[1];
+      typed = false;
+      if (!seen.insert(metric).second) {
+        return "twice: " + line;
+      }
+    } else if (std::regex_match(line, match, type)) {
+      typed = match[1] == metric && (match[2] == "counter") == metric.ends_with("_total");
+    } else if (!std::regex_match(line, match, sample) || !typed || match[1] != metric ||
+               !series.insert(match[1].str() + match[2].str()).second) {
+      return line;
+    }
+  }
+  return text.ends_with('\n') ? "" : "no end of a line";
+}
+
+}  // namespace
+
+TEST_CASE("metrics of jobs are what a scraper takes") {
+  const JobView first = view_of({test::report_of({.rank = 0, .waits_for = 1}, 3),
+                                 test::report_of({.rank = 1, .cause = "rank 2 is gone"}, 3)});
+  JobView second = first;
+  second.job = "0000000000000def";
+  const std::string text = metrics_text({first, second});
+  CHECK(fault_of(text) == "");
+  CHECK(has(text, "\nhoring_jobs 2\n"));
+  CHECK(has(text, "horing_rank_up{job=\"0000000000000abc\",rank=\"2\",host=\"there\"} 0\n"));
+  CHECK(has(text, "horing_rank_waited_for{job=\"0000000000000abc\",rank=\"1\",host=\"here\"} 1\n"));
+  CHECK(has(text,
+            "horing_rank_waiting_seconds{job=\"0000000000000abc\",rank=\"0\",host=\"here\"} 2"));
+  CHECK(has(text, "rank=\"1\",host=\"here\",communicator=\"world\"} 1048576\n"));
+  CHECK(has(text, "horing_communicator_failed{job=\"0000000000000def\",rank=\"1\""));
+  CHECK(has(text, "rail=\"rail0\",address=\"10.1.0.1\"} 12500000000\n"));
+}
+
+TEST_CASE("names with quotes and line ends stay one label") {
+  JobView view = view_of({test::report_of({.rank = 0}, 1)});
+  view.ranks[0].report.at("communicators").at(0)["name"] = "a \"b\"\n\\c";
+  const std::string text = metrics_text({view});
+  CHECK(fault_of(text) == "");
+  CHECK(has(text, R"(communicator="a \"b\"\n\\c")"));
+}
+
+TEST_CASE("without a job there is the count of jobs alone") {
+  const std::string text = metrics_text({});
+  CHECK(fault_of(text) == "");
+  CHECK(has(text, "horing_jobs 0\n"));
+  CHECK_FALSE(has(text, "horing_rank"));
+}
+
+TEST_CASE("the check of the format finds what scrapers refuse") {
+  const std::string head = "# HELP horing_a A.\n# TYPE horing_a gauge\n";
+  CHECK(fault_of(head + "horing_a{b=\"c\"} 1\n") == "");
+  CHECK(fault_of(head + "horing_a{b=\"c\"} 1\nhoring_a{b=\"c\"} 2\n") != "");
+  CHECK(fault_of(head + "horing_b 1\n") != "");
+  CHECK(fault_of(head + "horing_a{b=\"\"\"} 1\n") != "");
+  CHECK(fault_of("# HELP horing_a A.\n# TYPE horing_a counter\nhoring_a 1\n") != "");
+  CHECK(fault_of(head + head + "horing_a 1\n") != "");
+}

@@ -1,0 +1,175 @@
+#include "cli/status/metrics.hpp"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <utility>
+
+namespace ho {
+namespace {
+
+using Json = nlohmann::json;
+using Label = std::pair<const char*, std::string>;
+using Labels = std::initializer_list<Label>;
+
+std::string label_text(const Label& label) {
+  std::string value;
+  for (const char letter : label.second) {
+    value += letter == '\n' ? "\\n"
+                            : std::string(letter == '"' || letter == '\\' ? 1 : 0, '\\') + letter;
+  }
+  return fmt::format("{}=\"{}\"", label.first, value);
+}
+
+// One metric with all of its samples, which the format wants together.
+class Metric {
+ public:
+  Metric(const char* name, const char* type, const char* help)
+      : name_(name), head_(fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type)) {}
+
+  template <typename Value>
+  void add(const Labels& labels, Value value) {
+    std::string text;
+    for (const Label& label : labels) {
+      text += (text.empty() ? "" : ",") + label_text(label);
+    }
+    samples_ += fmt::format("{}{{{}}} {}\n", name_, text, value);
+  }
+  // Without labels.
+  template <typename Value>
+  void add(Value value) {
+    samples_ += fmt::format("{} {}\n", name_, value);
+  }
+  [[nodiscard]] std::string text() const { return samples_.empty() ? "" : head_ + samples_; }
+
+ private:
+  const char* name_;
+  std::string head_;
+  std::string samples_;
+};
+
+struct Metrics {
+  Metric jobs{"horing_jobs", "gauge", "Jobs of this user that have ranks on this host."};
+  Metric up{"horing_rank_up", "gauge", "1: the rank answers, 0: it does not or is missing."};
+  Metric state{
+      "horing_rank_state", "gauge", "1: what the rank is doing, as horing status calls it."};
+  Metric waiting{
+      "horing_rank_waiting_seconds",
+      "gauge",
+      "For how long the rank's first operation has waited for another rank; 0: it does not."};
+  Metric waited_for{
+      "horing_rank_waited_for", "gauge", "1: other ranks wait for this one in the end."};
+  Metric calls{"horing_operations_completed_total", "counter", "Operations that have completed."};
+  Metric bytes{
+      "horing_operation_bytes_total", "counter", "Bytes of operations that have completed."};
+  Metric failovers{
+      "horing_failovers_total", "counter", "How often links went on over another rail."};
+  Metric failed{
+      "horing_communicator_failed", "gauge", "1: the communicator has ended with an error."};
+  Metric pending{"horing_pending_requests",
+                 "gauge",
+                 "Requests of NCCL on a connection of the plugin that are not done."};
+  Metric speed{
+      "horing_rail_speed_bytes_per_second", "gauge", "What the rail's interface can carry."};
+  Metric sent{
+      "horing_rail_sent_bytes_total", "counter", "Sent over the rail's interface, by anybody."};
+  Metric received{"horing_rail_received_bytes_total",
+                  "counter",
+                  "Received over the rail's interface, by anybody."};
+
+  [[nodiscard]] std::string text() const {
+    std::string all;
+    for (const Metric* each : {&jobs,
+                               &up,
+                               &state,
+                               &waiting,
+                               &waited_for,
+                               &calls,
+                               &bytes,
+                               &failovers,
+                               &failed,
+                               &pending,
+                               &speed,
+                               &sent,
+                               &received}) {
+      all += each->text();
+    }
+    return all;
+  }
+};
+
+std::string communicator_text(const Json& communicator) {
+  const std::string name = communicator.at("name").get<std::string>();
+  const auto id = communicator.at("id").get<uint32_t>();
+  return !name.empty() ? name : id == 0 ? "world" : std::to_string(id);
+}
+
+void add_communicator(Metrics& metrics,
+                      const JobView& job,
+                      const RankView& rank,
+                      const Json& json) {
+  const Label of_job{"job", job.job};
+  const Label number{"rank", std::to_string(rank.rank)};
+  const Label host{"host", rank.host};
+  const Label communicator{"communicator", communicator_text(json)};
+  const Labels labels{of_job, number, host, communicator};
+  metrics.calls.add(labels, json.at("completed").get<uint64_t>());
+  metrics.bytes.add(labels, json.at("completed_bytes").get<uint64_t>());
+  metrics.failovers.add(labels, json.at("failovers").get<uint64_t>());
+  metrics.failed.add(labels, json.at("cause").get<std::string>().empty() ? 0 : 1);
+  std::map<std::pair<std::string, bool>, uint64_t> pending;
+  for (const Json& each : json.value("connections", Json::array())) {
+    pending[{each.at("device").get<std::string>(), each.at("sends").get<bool>()}] +=
+        each.at("pending").get<uint64_t>();
+  }
+  for (const auto& [key, count] : pending) {
+    const Label rail{"rail", key.first};
+    const Label what{"direction", key.second ? "send" : "recv"};
+    metrics.pending.add({of_job, number, host, communicator, rail, what}, count);
+  }
+}
+
+void add_job(Metrics& metrics, const JobView& job) {
+  const Label of_job{"job", job.job};
+  for (const RankView& rank : job.ranks) {
+    const Label number{"rank", std::to_string(rank.rank)};
+    const Label host{"host", rank.host};
+    const bool answers = rank.report.is_object();
+    metrics.up.add({of_job, number, host}, answers ? 1 : 0);
+    metrics.state.add({of_job, number, host, {"state", rank.state}}, 1);
+    metrics.waited_for.add({of_job, number, host},
+                           std::ranges::count(job.waited_for, rank.rank) > 0 ? 1 : 0);
+    if (answers) {
+      metrics.waiting.add({of_job, number, host}, rank.wait ? rank.wait->since_s : 0.0);
+      for (const Json& communicator : rank.report.at("communicators")) {
+        add_communicator(metrics, job, rank, communicator);
+      }
+    }
+  }
+  for (const RailView& rail : rails_of(job)) {
+    const Label name{"rail", rail.interface.empty() ? rail.address : rail.interface};
+    const Labels labels{of_job, {"host", rail.host}, name, {"address", rail.address}};
+    if (rail.mbit > 0) {
+      metrics.speed.add(labels, rail.mbit * 125'000);
+    }
+    if (rail.sent_bytes && rail.received_bytes) {
+      metrics.sent.add(labels, *rail.sent_bytes);
+      metrics.received.add(labels, *rail.received_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+std::string metrics_text(const std::vector<JobView>& jobs) {
+  Metrics metrics;
+  metrics.jobs.add(jobs.size());
+  for (const JobView& job : jobs) {
+    add_job(metrics, job);
+  }
+  return metrics.text();
+}
+
+}  // namespace ho

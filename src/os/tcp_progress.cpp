@@ -7,8 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 namespace ho {
 namespace {
@@ -41,25 +39,6 @@ std::optional<TcpProgress> tcp_progress(int fd) {
                      .unsent_bytes = load_at<uint32_t>(bytes, kUnsentAt),
                      .busy_us = load_at<uint64_t>(bytes, kBusyAt),
                      .peer_full_us = load_at<uint64_t>(bytes, kPeerFullAt)};
-}
-
-std::optional<uint64_t> interface_sent_bytes(const std::string& name) {
-  std::ifstream file("/proc/self/net/dev");
-  constexpr int kFieldsBefore = 8;  // what was received
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string word;
-    words >> word;
-    if (word != name + ":") {
-      continue;
-    }
-    for (int i = 0; i < kFieldsBefore; ++i) {
-      words >> word;
-    }
-    uint64_t bytes = 0;
-    return words >> bytes ? std::optional(bytes) : std::nullopt;
-  }
-  return std::nullopt;
 }
 
 }  // namespace ho

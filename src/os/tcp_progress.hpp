@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 namespace ho {
 
@@ -16,9 +15,5 @@ struct TcpProgress {
 
 // Nothing where the kernel does not tell (Linux before 4.10).
 [[nodiscard]] std::optional<TcpProgress> tcp_progress(int fd);
-
-// Bytes that this network namespace's interface has sent, for whomever. Nothing: there is none of
-// that name.
-[[nodiscard]] std::optional<uint64_t> interface_sent_bytes(const std::string& name);
 
 }  // namespace ho

@@ -7,6 +7,7 @@
 
 #include "connect/rail_interface.hpp"
 #include "os/clock.hpp"
+#include "os/interface_bytes.hpp"
 #include "os/socket.hpp"
 #include "os/tcp_progress.hpp"
 
@@ -293,7 +294,10 @@ std::optional<RailRate::Look> LinkConnections::look_at_rail(const Path& path) {
     }
   }
   if (look && look->connection.unsent_bytes > 0) {
-    look->rail_bytes = interface_sent_bytes(own_rail(path).name);
+    const auto counts = interface_bytes();
+    if (const auto found = counts.find(own_rail(path).name); found != counts.end()) {
+      look->rail_bytes = found->second.sent;
+    }
   }
   return look;
 }

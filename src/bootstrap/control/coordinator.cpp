@@ -24,7 +24,10 @@ constexpr std::chrono::milliseconds kHearTime{1000};
 constexpr std::chrono::milliseconds kCloseTime{200};
 // For a rank whose path is lost while rank 0 leaves.
 constexpr std::chrono::milliseconds kComeBackTime{10'000};
-constexpr const char* kMalformed = " sent a malformed control message: ";
+
+Status malformed(const Status& why) {
+  return {StatusCode::kProtocol, " sent a malformed control message: " + why.message()};
+}
 
 }  // namespace
 
@@ -153,9 +156,10 @@ bool Coordinator::turn(Deadline end) {
   }
   for (const uint32_t rank : connections_.take_overfull()) {
     peer_closed(rank,
-                " does not read what rank 0 sends to it: more than " +
-                    std::to_string(PeerConnections::kMaxUnsentBytes >> 20U) +
-                    " MiB of control messages wait for it");
+                {StatusCode::kProtocol,
+                 " does not read what rank 0 sends to it: more than " +
+                     std::to_string(PeerConnections::kMaxUnsentBytes >> 20U) +
+                     " MiB of control messages wait for it"});
   }
   step_sessions(Clock::now());
   gathers_.answer_complete();
@@ -190,7 +194,7 @@ void Coordinator::handle_peer(uint32_t rank) {
     }
     auto message = connections_.of(rank).next();
     if (!message.ok()) {
-      peer_closed(rank, kMalformed + message.status().message());
+      peer_closed(rank, malformed(message.status()));
       return;
     }
     if (!message->has_value()) {
@@ -237,7 +241,7 @@ void Coordinator::handle_message(uint32_t rank, wire::Message message) {
     return;  // nobody waits for an answer yet, or any more
   }
   if (Status status = dispatch(rank, message); !status.ok()) {
-    peer_closed(rank, kMalformed + status.message());
+    peer_closed(rank, malformed(status));
   }
 }
 
@@ -315,16 +319,17 @@ void Coordinator::drop(uint32_t rank) {
   peers_[rank].unread = false;
 }
 
-void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
+void Coordinator::peer_closed(uint32_t rank, const Status& how) {
   drop(rank);
   const std::string name = rendezvous_.ranks().to_string(rank);
-  if (how.empty()) {
+  if (how.ok()) {
     rendezvous_.note_closed(rank);
   }
   if (job_ == nullptr || closing_) {
     return;
   }
-  job_->failures.rank_gone(rank, how.empty() ? how : name + how, Clock::now());
+  job_->failures.rank_gone(
+      rank, how.ok() ? how : Status(how.code(), name + how.message()), Clock::now());
   gathers_.end_of(rank,
                   Status(StatusCode::kPeerLost,
                          name + " is gone: its control connection closed without a goodbye"));

@@ -62,7 +62,8 @@ class Coordinator {
   [[nodiscard]] Status dispatch(uint32_t rank, wire::Message& message);
   // The connection has ended, for this reason or without one, and the rank may be gone.
   void peer_ended(uint32_t rank, const Result<bool>& open);
-  void peer_closed(uint32_t rank, const std::string& how);
+  // `how`: ok where its connection has closed; else what follows its name.
+  void peer_closed(uint32_t rank, const Status& how);
   void step_sessions(Deadline now);
   void peer_left(uint32_t rank);
   void drop(uint32_t rank);

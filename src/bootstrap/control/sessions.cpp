@@ -150,9 +150,10 @@ std::optional<Sessions::Gone> Sessions::search(uint32_t rank, int64_t now_ns) {
       return Gone{rank, {}};
     case PeerPaths::Found::kTooLate:
       return Gone{rank,
-                  fmt::format(" is gone: its host has answered on no path for {} ms; it is down, "
-                              "or cut off",
-                              peer.paths->silent_for(now_ns).count())};
+                  {StatusCode::kPeerLost,
+                   fmt::format(" is gone: its host has answered on no path for {} ms; it is down, "
+                               "or cut off",
+                               peer.paths->silent_for(now_ns).count())}};
     default:
       return {};
   }

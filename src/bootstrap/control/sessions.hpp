@@ -47,7 +47,7 @@ class Sessions {
 
   struct Gone {
     uint32_t rank = 0;
-    std::string how;  // empty: its process has ended
+    Status how;  // ok: its process has ended; else what follows its name
   };
   // Lets in who comes back, and says who will not.
   [[nodiscard]] std::vector<Gone> step(Deadline now);

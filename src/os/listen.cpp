@@ -142,4 +142,16 @@ Result<Fd> listen_on(const SocketAddress& address, Families serves) {
   return std::move(taken.fd);
 }
 
+Result<Fd> listen_anywhere(uint16_t port) {
+  Status last;
+  for (const SocketAddress& address : SocketAddress::any(port)) {
+    auto fd = listen_on(address);
+    if (fd.ok()) {
+      return fd;
+    }
+    last = fd.status();
+  }
+  return last;
+}
+
 }  // namespace ho

@@ -268,11 +268,12 @@ Status set_no_delay(int fd) {
   return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)");
 }
 
-Status set_keep_alive(int fd) {
+Status set_keep_alive(int fd, const KeepAlive& how) {
   HORING_TRY(set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "setsockopt(SO_KEEPALIVE)"));
-  HORING_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 20, "setsockopt(TCP_KEEPIDLE)"));
-  HORING_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10, "setsockopt(TCP_KEEPINTVL)"));
-  return set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 4, "setsockopt(TCP_KEEPCNT)");
+  HORING_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, how.idle_s, "setsockopt(TCP_KEEPIDLE)"));
+  HORING_TRY(
+      set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, how.interval_s, "setsockopt(TCP_KEEPINTVL)"));
+  return set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, how.count, "setsockopt(TCP_KEEPCNT)");
 }
 
 }  // namespace ho

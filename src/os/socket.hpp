@@ -72,6 +72,8 @@ enum class Families : uint8_t { kBoth, kOwn };
 // Listens with SO_REUSEADDR. Port 0: at a free one of HORING_PORT_RANGE, where that is not set at
 // one that the kernel chooses.
 [[nodiscard]] Result<Fd> listen_on(const SocketAddress& address, Families serves = Families::kBoth);
+// The same at every address of this host.
+[[nodiscard]] Result<Fd> listen_anywhere(uint16_t port);
 // The same at several addresses whose port is 0, all at one port.
 [[nodiscard]] Result<std::vector<Fd>> listen_at_one_port(std::span<const SocketAddress> addresses,
                                                          Families serves);
@@ -91,7 +93,13 @@ struct Accepted {
 [[nodiscard]] Result<SocketAddress> peer_address(int fd);
 // Small messages leave at once.
 [[nodiscard]] Status set_no_delay(int fd);
-// The kernel notices within about a minute that the peer's host is gone.
-[[nodiscard]] Status set_keep_alive(int fd);
+// The kernel asks the peer's host whether it is there, once nothing has come for `idle_s`, and ends
+// the connection after `count` questions without an answer: as a rule within about a minute.
+struct KeepAlive {
+  int idle_s = 20;
+  int interval_s = 10;
+  int count = 4;
+};
+[[nodiscard]] Status set_keep_alive(int fd, const KeepAlive& how = {});
 
 }  // namespace ho

@@ -35,36 +35,61 @@ void call_for_each(const std::function<void(const News&)>& callback, const std::
 
 }  // namespace
 
-ControlClient::ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address)
+ControlClient::ControlClient(const Rendezvous& rendezvous, Setup& setup)
     : rendezvous_(rendezvous),
-      local_address_(std::move(local_address)),
+      failover_(setup.failover),
+      key_(std::move(setup.key)),
+      local_address_(std::move(setup.local_address)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      connection_(std::move(fd)) {}
+      connection_(std::move(setup.fd), setup.failover.on) {}
 
-Result<std::unique_ptr<ControlClient>> ControlClient::create(
-    const Rendezvous& rendezvous,
-    Fd fd,
-    const StartCoordinator& start_coordinator,
-    std::string local_address,
-    Deadline deadline,
-    std::chrono::nanoseconds rank_0_later) {
+Result<std::unique_ptr<ControlClient>> ControlClient::create(const Rendezvous& rendezvous,
+                                                             Setup setup) {
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
-  std::unique_ptr<ControlClient> client(
-      new ControlClient(rendezvous, std::move(fd), std::move(local_address)));
-  if (start_coordinator) {
-    HORING_ASSIGN(client->coordinator_, start_coordinator());
+  std::unique_ptr<ControlClient> client(new ControlClient(rendezvous, setup));
+  if (setup.start_coordinator) {
+    HORING_ASSIGN(client->coordinator_, setup.start_coordinator());
   }
   if (!client->wake_.valid()) {
     const Status why = system_error("eventfd for the control plane", errno);
     client->report({why.code(), GlobalRank(rendezvous.rank), std::nullopt, why.message()});
     return why;
   }
-  HORING_TRY(client->await_welcome(deadline, rank_0_later));
+  HORING_TRY(client->await_welcome(setup.deadline, setup.rank_0_later));
+  if (client->connection_.keeps()) {
+    client->offer_addresses();
+  }
   client->thread_ = std::thread([raw = client.get()] { raw->run(); });
   return client;
 }
 
+// Until the coordinator has counted it, where a path is lost: it would take the end of this
+// process for a failure.
+void ControlClient::say_goodbye() {
+  constexpr std::chrono::seconds kComeBackTime{10};
+  Lock lock(mutex_);
+  tell(wire::Type::kGoodbye);
+  goodbye_said_ = true;
+  wake();
+  const auto heard = [this] { return !connected_ || connection_.all_counted(); };
+  if (changed_.wait_for(lock, kGoodbyeTime, heard)) {
+    return;
+  }
+  const Deadline end = deadline_after(kComeBackTime);
+  const auto path_is_lost = [this] {
+    const auto details = tcp::look_at_connection(connection_.fd());
+    return !connection_.is_open() || connection_.awaits_count() ||
+           (details && tcp::unanswered(*details));
+  };
+  while (!heard() && !passed(end) && path_is_lost()) {
+    changed_.wait_for(lock, kGoodbyeTime, heard);
+  }
+}
+
 ControlClient::~ControlClient() {
+  if (connection_.keeps() && thread_.joinable()) {
+    say_goodbye();
+  }
   {
     const Lock lock(mutex_);
     stop_ = true;
@@ -74,7 +99,9 @@ ControlClient::~ControlClient() {
     thread_.join();
   }
   if (connected_) {
-    tell(wire::Type::kGoodbye);
+    if (!goodbye_said_) {
+      tell(wire::Type::kGoodbye);
+    }
     const Deadline end = deadline_after(kGoodbyeTime);
     bool open = true;
     bool ended = false;
@@ -165,8 +192,11 @@ void ControlClient::wake() const {
 int ControlClient::wait_ms() {
   const Lock lock(mutex_);
   Deadline next = Deadline::max();
+  if (redial_ != nullptr && connected_) {
+    next = is_away() ? Clock::now() + PeerPaths::kStep : look_due_;
+  }
   for (const auto& [communicator, reported] : reported_) {
-    next = std::min(next, reported.answer_due);
+    next = connected_ && is_away() ? next : std::min(next, reported.answer_due);
   }
   for (const auto& [id, gather] : gathers_) {
     next = gather.ended.has_value() ? next : std::min(next, gather.due);
@@ -175,6 +205,9 @@ int ControlClient::wait_ms() {
 }
 
 void ControlClient::run() {
+  if (connection_.keeps()) {
+    read_input();  // what has come with the welcome
+  }
   while (true) {
     turn();
     deliver();
@@ -210,6 +243,7 @@ void ControlClient::turn() {
   if (entries[1].revents != 0) {
     read_input();
   }
+  come_back();
   check_reports_answered(looked);
   if ((entries[1].revents & POLLIN) == 0) {
     end_overdue_gathers(looked);
@@ -219,7 +253,7 @@ void ControlClient::turn() {
 void ControlClient::read_input() {
   const Result<bool> open = connection_.read_some();
   while (true) {
-    const auto message = connection_.next();
+    const auto message = next_message();
     if (!message.ok()) {
       coordinator_closed(message.status().message());
       return;
@@ -230,9 +264,100 @@ void ControlClient::read_input() {
     handle(**message);
   }
   if (!open.ok()) {
-    coordinator_closed(open.status().message());
+    lost(open.status().message());
   } else if (!*open) {
-    coordinator_closed({});
+    lost({});
+  }
+}
+
+// One that keeps messages may send while it reads: others do so, too.
+Result<std::optional<wire::Message>> ControlClient::next_message() {
+  if (!connection_.keeps()) {
+    return connection_.next();
+  }
+  const Lock lock(mutex_);
+  const bool awaited = connection_.awaits_count();
+  auto message = connection_.next();
+  (void)connection_.send_some();  // an error shows when reading
+  if (awaited && !connection_.awaits_count()) {
+    redial_->went_on(connection_.fd());
+    for (auto& [communicator, reported] : reported_) {
+      reported.answer_due = Clock::now() + kAnswerTime;
+    }
+    // Those that looked whether this process lives.
+    for (auto one = accept_from(listener_.get()); one.ok() && one->has_value();) {
+      one = accept_from(listener_.get());
+    }
+  }
+  changed_.notify_all();
+  return message;
+}
+
+// Before anything else, so that rank 0 knows it when this rank has taken part in anything.
+void ControlClient::offer_addresses() {
+  auto here = ListeningAt::open();
+  if (!here.ok()) {
+    log_warn("control plane: this rank cannot be looked for: {}", here.status().message());
+    return;
+  }
+  const Lock lock(mutex_);
+  listener_ = std::move(here->listener);
+  tell(wire::Type::kAddresses, 0, ControlConnection::body_of(here->addresses));
+}
+
+void ControlClient::take_addresses(const wire::Message& message) {
+  const auto addresses = wire::decode<wire::Addresses>(message.body);
+  if (!addresses.ok() || !failover_.on) {
+    return;  // HORING_FAILOVER differs: who compares what must match says so
+  }
+  const Lock lock(mutex_);
+  redial_ = std::make_unique<Redial>(
+      Redial::Setup{.options = failover_,
+                    .key = key_,
+                    .coordinator = welcome_.coordinator,
+                    .who = {.job_id = welcome_.job_id, .rank = rendezvous_.rank}},
+      *addresses,
+      connection_.fd());
+  ask_often(connection_.fd());
+}
+
+void ControlClient::lost(const std::string& why) {
+  if (redial_ == nullptr || coordinator_left_) {
+    coordinator_closed(why);
+    return;
+  }
+  const Lock lock(mutex_);
+  if (goodbye_said_ && connection_.all_counted()) {
+    connected_ = false;
+    changed_.notify_all();
+    return;
+  }
+  redial_->begin(why, connection_.received());
+  connection_.lose();
+}
+
+void ControlClient::come_back() {
+  if (redial_ == nullptr || !connected_) {
+    return;
+  }
+  if (connection_.is_open()) {
+    if (!passed(look_due_)) {
+      return;
+    }
+    look_due_ = Clock::now() + PeerPaths::look_every(failover_);
+    if (const Status silent = redial_->look(connection_.fd()); !silent.ok()) {
+      lost(silent.message());
+    }
+    return;
+  }
+  auto socket = redial_->step(now_ns());
+  if (!socket.ok()) {
+    coordinator_closed(socket.status().message());
+  } else if (*socket != nullptr) {
+    const Lock lock(mutex_);
+    (void)set_no_delay((*socket)->fd.get());
+    ask_often((*socket)->fd.get());
+    (void)connection_.resume(std::move((*socket)->fd), std::nullopt);
   }
 }
 
@@ -265,6 +390,9 @@ void ControlClient::handle(const wire::Message& message) {
       }
       return;
     }
+    case wire::Type::kAddresses:
+      take_addresses(message);
+      return;
     case wire::Type::kStateQuery:
       answer_query(message.header.id);
       return;
@@ -303,6 +431,8 @@ void ControlClient::answer_query(uint64_t id) {
 void ControlClient::coordinator_closed(const std::string& how) {
   const Lock lock(mutex_);
   connected_ = false;
+  listener_.reset();
+  changed_.notify_all();
   connection_.end_output();  // a coordinator that leaves waits for this
   if (coordinator_left_) {
     coordinator_end_ = welcome_.coordinator + " has left: it destroyed its communicator";
@@ -352,7 +482,7 @@ void ControlClient::check_reports_answered(Deadline looked) {
   {
     const Lock lock(mutex_);
     for (const auto& [communicator, reported] : reported_) {
-      if (reported.answer_due > looked) {
+      if (reported.answer_due > looked || (connected_ && is_away())) {
         continue;
       }
       const std::string why =

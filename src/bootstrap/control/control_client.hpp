@@ -16,6 +16,7 @@
 #include "bootstrap/control/control_connection.hpp"
 #include "bootstrap/control/control_plane.hpp"
 #include "bootstrap/control/coordinator.hpp"
+#include "bootstrap/control/redial.hpp"
 #include "bootstrap/messages/wire.hpp"
 
 namespace ho {
@@ -26,15 +27,19 @@ class ControlClient final : public ControlPlane {
   static constexpr std::chrono::milliseconds kAnswerTime{3000};
 
   using StartCoordinator = std::function<Result<std::unique_ptr<Coordinator>>()>;
-  // `fd` is connected and proven. `start_coordinator` is rank 0's only, and is called when this
-  // rank has what it needs itself: the ranks that are let in may take all other descriptors.
-  [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(
-      const Rendezvous& rendezvous,
-      Fd fd,
-      const StartCoordinator& start_coordinator,
-      std::string local_address,
-      Deadline deadline,
-      std::chrono::nanoseconds rank_0_later = {});
+  struct Setup {
+    Fd fd;  // connected and proven
+    // Rank 0's only. It is called when this rank has what it needs itself: the ranks that are let
+    // in may take all other descriptors.
+    StartCoordinator start_coordinator{};
+    std::string local_address;
+    Deadline deadline;
+    std::chrono::nanoseconds rank_0_later{};  // as RendezvousConnection
+    ControlFailover failover{};               // of a connection over a network
+    std::shared_ptr<const JobKey> key{};      // with failover
+  };
+  [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(const Rendezvous& rendezvous,
+                                                                     Setup setup);
   // Says goodbye. Not from a callback.
   ~ControlClient() override;
   ControlClient(const ControlClient&) = delete;
@@ -70,19 +75,19 @@ class ControlClient final : public ControlPlane {
   // The coordinator answers a gather at its deadline; the answer needs a moment to get here.
   static constexpr std::chrono::milliseconds kAnswerGrace{700};
 
-  ControlClient(const Rendezvous& rendezvous, Fd fd, std::string local_address);
+  ControlClient(const Rendezvous& rendezvous, Setup& setup);
 
   // Deadlines of callers may be "never"; a wait's is not.
   [[nodiscard]] static Deadline bounded(Deadline deadline) {
     constexpr std::chrono::hours kLongest{24 * 7};
     return std::min(deadline, Clock::now() + kLongest);
   }
-  // rank_0_later: as RendezvousConnection.
   [[nodiscard]] Status await_welcome(Deadline deadline, std::chrono::nanoseconds rank_0_later);
   [[nodiscard]] Result<std::optional<wire::Message>> receive(Deadline deadline);
   void run();
   void turn();
   void read_input();
+  [[nodiscard]] Result<std::optional<wire::Message>> next_message();
   void handle(const wire::Message& message);
   // Until deliver().
   template <typename News>
@@ -93,6 +98,15 @@ class ControlClient final : public ControlPlane {
   void tell_unless_settled(wire::Type type, const News& news);
   void take_part(Gather& gather, const wire::Message& message);
   void answer_query(uint64_t id);
+  // Where this process is found when the connection is lost; and where the coordinator is.
+  void offer_addresses();
+  void take_addresses(const wire::Message& message);
+  // The connection has ended, or leads nowhere: `why` or, empty, by its end.
+  void lost(const std::string& why);
+  // Of a lost connection: looks for another one.
+  void come_back();
+  [[nodiscard]] bool is_away() { return redial_ != nullptr && redial_->begun(); }
+  void say_goodbye();
   void coordinator_closed(const std::string& how);
   void end_all_gathers(const Status& why);
   [[nodiscard]] Status why_over_locked(std::string_view tag) const;
@@ -107,6 +121,8 @@ class ControlClient final : public ControlPlane {
   [[nodiscard]] int wait_ms();
 
   const Rendezvous rendezvous_;
+  const ControlFailover failover_;
+  const std::shared_ptr<const JobKey> key_;
   std::string local_address_;
   wire::Welcome welcome_;
   Fd wake_;
@@ -138,7 +154,12 @@ class ControlClient final : public ControlPlane {
   std::string coordinator_end_;  // why it is connected no more: "rank 0 (...) has left"
   bool coordinator_end_reported_ = false;
   bool coordinator_left_ = false;
+  bool goodbye_said_ = false;
   bool stop_ = false;
+  // The thread's own, once the coordinator has said where it is.
+  std::unique_ptr<Redial> redial_;
+  Fd listener_;  // says by its existence that this process lives
+  Deadline look_due_{};
 
   std::unique_ptr<Coordinator> coordinator_;
   std::thread thread_;

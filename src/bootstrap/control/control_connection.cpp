@@ -6,18 +6,94 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
+#include <utility>
 
 namespace ho {
 
 void ControlConnection::queue(wire::Type type, uint64_t id, Body body) {
   const auto body_bytes = static_cast<uint32_t>(body ? body->size() : 0);
-  output_.push_back({wire::encode(wire::Header{.type = type, .body_bytes = body_bytes, .id = id}),
-                     std::move(body)});
-  unsent_bytes_ += output_.back().total();
+  push({.header = wire::encode(wire::Header{.type = type, .body_bytes = body_bytes, .id = id}),
+        .body = std::move(body),
+        .counts = type != wire::Type::kReceived});
+}
+
+void ControlConnection::push(Outgoing message) {
+  unsent_bytes_ += message.total();
+  output_.push_back(std::move(message));
+}
+
+Status ControlConnection::resume(Fd fd, std::optional<uint64_t> counted) {
+  fd_ = std::move(fd);
+  splitter_ = wire::Splitter();  // what has come in part comes again
+  awaits_count_ = !counted.has_value();
+  if (awaits_count_) {
+    return {};
+  }
+  HORING_TRY(note_counted(*counted));
+  send_again();
+  return {};
+}
+
+void ControlConnection::send_again() {
+  std::deque<Outgoing> again = std::exchange(kept_, {});
+  std::ranges::move(output_, std::back_inserter(again));
+  output_.clear();
+  unsent_bytes_ = 0;
+  tell_received();
+  for (Outgoing& message : again) {
+    if (message.counts) {
+      message.sent = 0;
+      push(std::move(message));
+    }
+  }
+}
+
+void ControlConnection::tell_received() {
+  queue(wire::Type::kReceived, received_);
+  reported_ = received_;
+  untold_bytes_ = 0;
+}
+
+Status ControlConnection::note_counted(uint64_t count) {
+  if (count < counted_ || count - counted_ > kept_.size()) {
+    return {StatusCode::kProtocol,
+            "it counts " + std::to_string(count) + " messages, and there are " +
+                std::to_string(counted_) + " to " + std::to_string(counted_ + kept_.size())};
+  }
+  kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count - counted_));
+  counted_ = count;
+  return {};
+}
+
+Result<std::optional<wire::Message>> ControlConnection::next() {
+  constexpr uint64_t kTellAfter = 32;
+  constexpr size_t kTellAfterBytes = size_t{1} << 18U;
+  while (true) {
+    HORING_ASSIGN(auto message, splitter_.next());
+    if (!message.has_value()) {
+      return message;
+    }
+    if (message->header.type != wire::Type::kReceived) {
+      ++received_;
+      untold_bytes_ += message->body.size();
+      if (keeps_ && (received_ - reported_ >= kTellAfter || untold_bytes_ >= kTellAfterBytes)) {
+        tell_received();
+      }
+      return message;
+    }
+    if (!keeps_) {
+      continue;  // HORING_FAILOVER differs: who compares what must match says so
+    }
+    HORING_TRY(note_counted(message->header.id));
+    if (std::exchange(awaits_count_, false)) {
+      send_again();
+    }
+  }
 }
 
 Status ControlConnection::send_some() {
-  while (!output_.empty()) {
+  while (has_output()) {
     Outgoing& head = output_.front();
     std::array<iovec, 2> parts{};
     int part_count = 0;
@@ -48,6 +124,9 @@ Status ControlConnection::send_some() {
     head.sent += static_cast<size_t>(sent);
     unsent_bytes_ -= static_cast<size_t>(sent);
     if (head.sent == head.total()) {
+      if (keeps_ && head.counts) {
+        kept_.push_back(std::move(head));
+      }
       output_.pop_front();
     }
   }

@@ -77,11 +77,17 @@ Result<std::unique_ptr<ControlPlane>> open_rendezvous(const Rendezvous& rendezvo
                                                       Deadline deadline,
                                                       RendezvousListeners listening) {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+  const auto failover = ControlFailover::from_environment();
+  Status unusable = failover.status();
+  if (unusable.ok() &&
+      ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    unusable = system_error("socketpair for rank 0's control connection", errno);
+  }
+  if (!unusable.ok()) {
     if (listening.take_down) {
       listening.take_down();
     }
-    return system_error("socketpair for rank 0's control connection", errno);
+    return unusable;
   }
   Fd own(ends[0]);
   std::string local = listening.likely_address.empty() ? "127.0.0.1" : listening.likely_address;
@@ -93,6 +99,7 @@ Result<std::unique_ptr<ControlPlane>> open_rendezvous(const Rendezvous& rendezvo
                            .address = listening.text,
                            .job_id = random_job_id(),
                            .deadline = deadline,
+                           .failover = *failover,
                            .on_ended = listening.take_down};
   const auto start = [&]() -> Result<std::unique_ptr<Coordinator>> {
     auto coordinator = Coordinator::start(std::move(setup));
@@ -101,9 +108,12 @@ Result<std::unique_ptr<ControlPlane>> open_rendezvous(const Rendezvous& rendezvo
     }
     return coordinator;
   };
-  HORING_ASSIGN(
-      auto client,
-      ControlClient::create(rendezvous, std::move(own), start, std::move(local), deadline));
+  HORING_ASSIGN(auto client,
+                ControlClient::create(rendezvous,
+                                      {.fd = std::move(own),
+                                       .start_coordinator = start,
+                                       .local_address = std::move(local),
+                                       .deadline = deadline}));
   return std::unique_ptr<ControlPlane>(std::move(client));
 }
 
@@ -114,13 +124,15 @@ Result<KeyedPlane> join_rendezvous(const Rendezvous& rendezvous,
       RendezvousConnection connection,
       connect_rendezvous(lookup, rank_claim(rendezvous, deadline), rendezvous.remedy, deadline));
   HORING_ASSIGN(const SocketAddress local, local_address(connection.fd.get()));
+  HORING_ASSIGN(const ControlFailover failover, ControlFailover::from_environment());
   HORING_ASSIGN(auto client,
                 ControlClient::create(rendezvous,
-                                      std::move(connection.fd),
-                                      nullptr,
-                                      local.host(),
-                                      deadline,
-                                      connection.rank_0_later));
+                                      {.fd = std::move(connection.fd),
+                                       .local_address = local.host(),
+                                       .deadline = deadline,
+                                       .rank_0_later = connection.rank_0_later,
+                                       .failover = failover,
+                                       .key = connection.key}));
   return KeyedPlane{std::move(client), std::move(connection.key)};
 }
 

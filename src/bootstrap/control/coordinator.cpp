@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/log.hpp"
 #include "bootstrap/messages/messages.hpp"
 
 namespace ho {
@@ -21,7 +22,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kHearTime{1000};
 constexpr std::chrono::milliseconds kCloseTime{200};
-constexpr const char* kMalformed = " sent a malformed control message: ";
+// For a rank whose path is lost while rank 0 leaves.
+constexpr std::chrono::milliseconds kComeBackTime{10'000};
+
+Status malformed(const Status& why) {
+  return {StatusCode::kProtocol, " sent a malformed control message: " + why.message()};
+}
 
 }  // namespace
 
@@ -81,7 +87,24 @@ void Coordinator::run() {
 }
 
 void Coordinator::begin_job() {
+  const RendezvousAcceptor::Setup& setup = rendezvous_.setup();
   job_ = std::make_unique<Job>(connections_, rendezvous_.ranks().names());
+  if (!setup.failover.on || connections_.world_size() == 1) {
+    return;
+  }
+  auto sessions = Sessions::open({.options = setup.failover,
+                                  .key = setup.key,
+                                  .job_id = setup.job_id,
+                                  .epoll_token = RendezvousAcceptor::kToken,
+                                  .names = rendezvous_.ranks().names()},
+                                 own_rank_,
+                                 epoll_.get(),
+                                 connections_);
+  if (sessions.ok()) {
+    sessions_ = *std::move(sessions);
+  } else {
+    log_warn("control plane: it does not fail over: {}", sessions.status().message());
+  }
 }
 
 Deadline Coordinator::next_deadline() const {
@@ -91,6 +114,9 @@ Deadline Coordinator::next_deadline() const {
   }
   if (job_) {
     next = std::min({next, job_->failures.next_deadline(), job_->passed_on.next_deadline()});
+  }
+  if (sessions_) {
+    next = std::min(next, sessions_->next_deadline());
   }
   return next;
 }
@@ -130,12 +156,23 @@ bool Coordinator::turn(Deadline end) {
   }
   for (const uint32_t rank : connections_.take_overfull()) {
     peer_closed(rank,
-                " does not read what rank 0 sends to it: more than " +
-                    std::to_string(PeerConnections::kMaxUnsentBytes >> 20U) +
-                    " MiB of control messages wait for it");
+                {StatusCode::kProtocol,
+                 " does not read what rank 0 sends to it: more than " +
+                     std::to_string(PeerConnections::kMaxUnsentBytes >> 20U) +
+                     " MiB of control messages wait for it"});
   }
+  step_sessions(Clock::now());
   gathers_.answer_complete();
   return woken;
+}
+
+void Coordinator::step_sessions(Deadline now) {
+  if (!sessions_) {
+    return;
+  }
+  for (const Sessions::Gone& gone : sessions_->step(now)) {
+    peer_closed(gone.rank, gone.how);
+  }
 }
 
 // Reads more only when all is handled that was read, so that a peer that sends faster than this
@@ -143,7 +180,7 @@ bool Coordinator::turn(Deadline end) {
 void Coordinator::handle_peer(uint32_t rank) {
   constexpr int kShare = 64;  // messages
   Peer& peer = peers_[rank];
-  if (!connections_.has(rank)) {
+  if (!connections_.has(rank) || !connections_.of(rank).is_open()) {
     return;
   }
   const Result<bool> open = peer.unread ? Result<bool>(true) : connections_.of(rank).read_some();
@@ -157,7 +194,7 @@ void Coordinator::handle_peer(uint32_t rank) {
     }
     auto message = connections_.of(rank).next();
     if (!message.ok()) {
-      peer_closed(rank, kMalformed + message.status().message());
+      peer_closed(rank, malformed(message.status()));
       return;
     }
     if (!message->has_value()) {
@@ -165,12 +202,23 @@ void Coordinator::handle_peer(uint32_t rank) {
     }
     handle_message(rank, std::move(**message));
   }
-  if (!connections_.has(rank) || (open.ok() && *open)) {
+  if (!connections_.has(rank)) {
     return;
   }
-  if (peer.shutdown_heard) {
+  if (open.ok() && *open) {
+    if (connections_.of(rank).keeps()) {
+      connections_.flush(rank);  // how much has come
+    }
+    return;
+  }
+  peer_ended(rank, open);
+}
+
+void Coordinator::peer_ended(uint32_t rank, const Result<bool>& open) {
+  const std::string why = open.ok() ? "closed" : open.status().message();
+  if (peers_[rank].shutdown_heard) {
     peer_left(rank);
-  } else {
+  } else if (closing_ || !sessions_ || !sessions_->lost(rank, why)) {
     peer_closed(rank, {});
   }
 }
@@ -193,7 +241,7 @@ void Coordinator::handle_message(uint32_t rank, wire::Message message) {
     return;  // nobody waits for an answer yet, or any more
   }
   if (Status status = dispatch(rank, message); !status.ok()) {
-    peer_closed(rank, kMalformed + status.message());
+    peer_closed(rank, malformed(status));
   }
 }
 
@@ -244,6 +292,13 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
     case wire::Type::kReleased:
       job_->failures.release(rank, message.header.id);
       return {};
+    case wire::Type::kAddresses: {
+      HORING_ASSIGN(const auto addresses, wire::decode<wire::Addresses>(message.body));
+      if (sessions_) {
+        sessions_->set_addresses(rank, addresses);
+      }
+      return {};
+    }
     default:
       return {StatusCode::kProtocol,
               "control message of type " + std::to_string(static_cast<int>(message.header.type)) +
@@ -252,21 +307,29 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
 }
 
 void Coordinator::drop(uint32_t rank) {
+  if (connections_.of(rank).keeps() && connections_.of(rank).is_open()) {
+    connections_.of(rank).tell_received();  // its goodbye, if it has said one
+    connections_.flush(rank);
+  }
   connections_.drop(rank);
+  if (sessions_) {
+    sessions_->forget(rank);
+  }
   rendezvous_.ranks().leave(rank);
   peers_[rank].unread = false;
 }
 
-void Coordinator::peer_closed(uint32_t rank, const std::string& how) {
+void Coordinator::peer_closed(uint32_t rank, const Status& how) {
   drop(rank);
   const std::string name = rendezvous_.ranks().to_string(rank);
-  if (how.empty()) {
+  if (how.ok()) {
     rendezvous_.note_closed(rank);
   }
   if (job_ == nullptr || closing_) {
     return;
   }
-  job_->failures.rank_gone(rank, how.empty() ? how : name + how, Clock::now());
+  job_->failures.rank_gone(
+      rank, how.ok() ? how : Status(how.code(), name + how.message()), Clock::now());
   gathers_.end_of(rank,
                   Status(StatusCode::kPeerLost,
                          name + " is gone: its control connection closed without a goodbye"));
@@ -332,7 +395,8 @@ bool Coordinator::all_heard_shutdown() const {
 }
 
 void Coordinator::turn_of_shutdown(Deadline end) {
-  if (turn(std::min(end, gathers_.next_deadline()))) {
+  const Deadline next = sessions_ ? sessions_->next_deadline() : end;
+  if (turn(std::min({end, next, gathers_.next_deadline()}))) {
     eventfd_t ignored = 0;
     ::eventfd_read(wake_.get(), &ignored);
   }
@@ -351,9 +415,12 @@ void Coordinator::send_shutdown() {
   }
   connections_.send_to_all(wire::Type::kShutdown, nullptr);
   const Deadline heard = deadline_after(kHearTime);
-  while (!passed(heard) &&
-         (!all_heard_shutdown() || (job_ && job_->failures.waits_for_answers()))) {
-    turn_of_shutdown(heard);
+  const Deadline back = deadline_after(kComeBackTime);
+  const auto waits = [&] {
+    return !passed(heard) || (!passed(back) && sessions_ && sessions_->someone_is_away());
+  };
+  while ((!all_heard_shutdown() || (job_ && job_->failures.waits_for_answers())) && waits()) {
+    turn_of_shutdown(passed(heard) ? Clock::now() + PeerPaths::kStep : heard);
   }
   if (job_) {
     send_decisions(job_->failures.decide_now());

@@ -14,6 +14,7 @@
 #include "bootstrap/control/passed_on.hpp"
 #include "bootstrap/control/peer_connections.hpp"
 #include "bootstrap/control/rendezvous_acceptor.hpp"
+#include "bootstrap/control/sessions.hpp"
 #include "bootstrap/failure/communicator_failures.hpp"
 #include "bootstrap/messages/wire.hpp"
 #include "os/clock.hpp"
@@ -59,7 +60,11 @@ class Coordinator {
   void handle_peer(uint32_t rank);
   void handle_message(uint32_t rank, wire::Message message);
   [[nodiscard]] Status dispatch(uint32_t rank, wire::Message& message);
-  void peer_closed(uint32_t rank, const std::string& how);
+  // The connection has ended, for this reason or without one, and the rank may be gone.
+  void peer_ended(uint32_t rank, const Result<bool>& open);
+  // `how`: ok where its connection has closed; else what follows its name.
+  void peer_closed(uint32_t rank, const Status& how);
+  void step_sessions(Deadline now);
   void peer_left(uint32_t rank);
   void drop(uint32_t rank);
   void end_gathers_of_left();
@@ -81,6 +86,7 @@ class Coordinator {
   bool shutdown_ = false;         // has been sent
   bool closing_ = false;          // what is sent now is the last
   std::unique_ptr<Job> job_;
+  std::unique_ptr<Sessions> sessions_;  // of the job, with failover
   std::thread thread_;
 };
 

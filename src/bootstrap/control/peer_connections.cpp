@@ -18,15 +18,32 @@ Status PeerConnections::watch(
   return {};
 }
 
-Status PeerConnections::add(uint32_t rank, Fd fd) {
+Status PeerConnections::add(uint32_t rank, Fd fd, bool keeps) {
   Peer& peer = peers_[rank];
-  peer.connection = std::make_unique<ControlConnection>(std::move(fd));
+  peer.connection = std::make_unique<ControlConnection>(std::move(fd), keeps);
   ++count_;
   Status status = watch(epoll_, EPOLL_CTL_ADD, peer.connection->fd(), rank);
   if (!status.ok()) {
     drop(rank);
   }
   return status;
+}
+
+void PeerConnections::lose(uint32_t rank) {
+  Peer& peer = peers_[rank];
+  if (peer.connection->is_open()) {
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, peer.connection->fd(), nullptr);
+    peer.connection->lose();
+    peer.watches_output = false;
+  }
+}
+
+Status PeerConnections::resume(uint32_t rank, Fd fd, uint64_t counted) {
+  lose(rank);
+  HORING_TRY(peers_[rank].connection->resume(std::move(fd), counted));
+  HORING_TRY(watch(epoll_, EPOLL_CTL_ADD, peers_[rank].connection->fd(), rank));
+  flush(rank);
+  return {};
 }
 
 void PeerConnections::drop(uint32_t rank) {
@@ -92,6 +109,9 @@ void PeerConnections::queue(uint32_t rank, wire::Type type, uint64_t id, Body bo
 
 void PeerConnections::flush(uint32_t rank) {
   Peer& peer = peers_[rank];
+  if (!peer.connection->is_open()) {
+    return;
+  }
   // An error shows again when this connection is read, and is dealt with there.
   const bool broken = !peer.connection->send_some().ok();
   const bool wants = !broken && peer.connection->has_output();

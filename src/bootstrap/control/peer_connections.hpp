@@ -28,7 +28,11 @@ class PeerConnections {
   [[nodiscard]] static Status watch(
       int epoll, int operation, int fd, uint64_t token, uint32_t more_events = 0);
 
-  [[nodiscard]] Status add(uint32_t rank, Fd fd);
+  // `keeps`: as ControlConnection.
+  [[nodiscard]] Status add(uint32_t rank, Fd fd, bool keeps = false);
+  // Its socket is lost. It keeps its connection, over another socket later.
+  void lose(uint32_t rank);
+  [[nodiscard]] Status resume(uint32_t rank, Fd fd, uint64_t counted);
   void drop(uint32_t rank);
   [[nodiscard]] uint32_t world_size() const { return static_cast<uint32_t>(peers_.size()); }
   // Ranks that have one.

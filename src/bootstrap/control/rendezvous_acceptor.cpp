@@ -77,7 +77,9 @@ void RendezvousAcceptor::enter(Fd fd, const wire::RankClaim& who) {
       address_ = address->host();
     }
   }
-  if (Status status = connections_.add(who.rank, std::move(fd)); !status.ok()) {
+  if (Status status = connections_.add(
+          who.rank, std::move(fd), setup_.failover.on && who.rank != setup_.own.rank);
+      !status.ok()) {
     log_error("rendezvous: {}", status.message());
     return;
   }

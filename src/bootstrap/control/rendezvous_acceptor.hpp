@@ -12,6 +12,7 @@
 #include "auth/job_key.hpp"
 #include "base/status.hpp"
 #include "bootstrap/control/peer_connections.hpp"
+#include "bootstrap/control/peer_paths.hpp"
 #include "bootstrap/messages/wire.hpp"
 #include "bootstrap/rendezvous/rendezvous_ranks.hpp"
 #include "connect/acceptor.hpp"
@@ -30,7 +31,8 @@ class RendezvousAcceptor {
     wire::RankClaim own;  // and who it is
     std::string address;  // where the others reach it, for messages
     uint64_t job_id = 0;
-    Deadline deadline;               // for all ranks to find each other
+    Deadline deadline;  // for all ranks to find each other
+    ControlFailover failover{};
     std::function<void()> on_ended;  // once, when the rendezvous is over, well or not
   };
   // Epoll user data of its sockets.
@@ -55,6 +57,7 @@ class RendezvousAcceptor {
   // A connection has closed without a goodbye.
   void note_closed(uint32_t rank);
   [[nodiscard]] RendezvousRanks& ranks() { return ranks_; }
+  [[nodiscard]] const Setup& setup() const { return setup_; }
 
  private:
   [[nodiscard]] Status judge(const wire::RankClaim& who);

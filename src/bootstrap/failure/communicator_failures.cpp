@@ -120,7 +120,7 @@ void CommunicatorFailures::report(const FailureReport& report, Deadline now) {
 
 // Who is in no communicator and never was is needed by the job itself: it has not begun yet, or has
 // none.
-void CommunicatorFailures::rank_gone(uint32_t rank, const std::string& malformed, Deadline now) {
+void CommunicatorFailures::rank_gone(uint32_t rank, const Status& why, Deadline now) {
   if (presence_[rank] == Presence::kNotHere) {
     return;
   }
@@ -135,11 +135,11 @@ void CommunicatorFailures::rank_gone(uint32_t rank, const std::string& malformed
   const std::optional<Status> earlier = earlier_cause(rank, kWholeJob);
   for (const uint64_t number : concerned) {
     FailureAggregator& aggregator = aggregator_of(communicators_.at(number));
-    if (!malformed.empty()) {
-      aggregator.report({.code = StatusCode::kProtocol,
+    if (!why.ok()) {
+      aggregator.report({.code = why.code(),
                          .reporter = GlobalRank(rank),
                          .peer = {},
-                         .text = malformed,
+                         .text = why.message(),
                          .communicator = number},
                         now);
     }

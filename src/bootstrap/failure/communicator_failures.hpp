@@ -44,8 +44,8 @@ class CommunicatorFailures {
   void release(uint32_t rank, uint64_t communicator);
   // Of a communicator that the reporter is in; others are left out.
   void report(const FailureReport& report, Deadline now);
-  // Its control connection closed without a goodbye. `malformed`: because of what it sent.
-  void rank_gone(uint32_t rank, const std::string& malformed, Deadline now);
+  // Its control connection closed without a goodbye, or, `why` is not ok, for that reason.
+  void rank_gone(uint32_t rank, const Status& why, Deadline now);
   // It said goodbye.
   void rank_left(uint32_t rank);
   void answer(uint32_t rank, uint64_t communicator, const std::vector<RankState>& states);

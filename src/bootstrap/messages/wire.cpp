@@ -131,6 +131,22 @@ void fields(Io& io, Is<Welcome> auto& welcome) {
 }
 
 template <typename Io>
+void fields(Io& io, Is<Addresses> auto& addresses) {
+  io.begin("list of addresses");
+  io.field(addresses.port);
+  io.list(addresses.hosts, kMaxAddresses, 4, [&](auto& host) { io.text(host, kMaxHostBytes); });
+}
+
+template <typename Io>
+void fields(Io& io, Is<ResumeClaim> auto& claim) {
+  io.begin("claim to go on");
+  io.field(claim.job_id);
+  io.field(claim.received);
+  io.rank(claim.rank);
+  io.field(claim.attempt);
+}
+
+template <typename Io>
 void fields(Io& io, Is<Contribution> auto& contribution) {
   io.begin("contribution");
   io.text(contribution.tag, kMaxTagBytes);
@@ -309,6 +325,8 @@ Result<Message> decode(View body) {
   template Result<Message> decode(View);
 HORING_WIRE_MESSAGE(RankClaim)
 HORING_WIRE_MESSAGE(Welcome)
+HORING_WIRE_MESSAGE(Addresses)
+HORING_WIRE_MESSAGE(ResumeClaim)
 HORING_WIRE_MESSAGE(Contribution)
 HORING_WIRE_MESSAGE(GatheredPart)
 HORING_WIRE_MESSAGE(Outcome)

@@ -29,6 +29,7 @@ inline constexpr size_t kMaxJobBytes = 96;
 inline constexpr size_t kMaxStates = 2048;
 inline constexpr size_t kMaxChannels = 16;
 inline constexpr size_t kMaxCallBytes = 64;
+inline constexpr size_t kMaxAddresses = 64;
 // A blob with its tag and the largest list of members.
 inline constexpr size_t kMaxBodyBytes = kMaxBlobBytes + size_t{4} * kMaxWorldSize + 4096;
 
@@ -49,8 +50,12 @@ enum class Type : uint8_t {
   kJoined = 14,        // rank: a Membership; what ends the communicator is told to this rank too
   kReleased = 15,      // rank: is in no more communicator of that id
   kCallQuestion = 16,  // rank, and coordinator to the other members: a CallQuestion
+  // With failover:
+  kAddresses = 17,  // coordinator, then rank: where its process listens
+  kReceived = 18,   // either: the id is how many messages have come from the other one, this type
+                    // not counted
 };
-inline constexpr uint8_t kLastType = 16;
+inline constexpr uint8_t kLastType = 18;
 
 inline constexpr size_t kHeaderBytes = 16;
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
@@ -103,13 +108,26 @@ struct GatheredPart {
   uint32_t first = 0;  // index of blobs[0] among the members
   std::vector<Buffer> blobs;
 };
+// Where a process listens for as long as its job lives: one port of all these addresses.
+struct Addresses {
+  uint16_t port = 0;
+  std::vector<std::string> hosts;  // numeric
+};
+// In the handshake of a control connection that takes the place of one that was lost.
+struct ResumeClaim {
+  uint64_t job_id = 0;
+  uint64_t received = 0;  // messages of the coordinator's
+  uint32_t rank = 0;
+  uint32_t attempt = 0;  // of this rank's, from 1
+};
 struct Outcome {
   StatusCode code = StatusCode::kInternal;
   std::string text;
 };
 
-// Of RankClaim, Welcome, Contribution, GatheredPart, Outcome, FailureReport, Membership,
-// LeaveNotice, CallQuestion and std::vector<RankState>. Texts and lists are cut to their limits.
+// Of RankClaim, Welcome, Addresses, ResumeClaim, Contribution, GatheredPart, Outcome,
+// FailureReport, Membership, LeaveNotice, CallQuestion and std::vector<RankState>. Texts and lists
+// are cut to their limits.
 template <typename Message>
 [[nodiscard]] Buffer encode(const Message& message);
 template <typename Message>

@@ -120,18 +120,6 @@ Result<Fd> make_file(const std::string& path, std::string_view text) {
   }
 }
 
-Result<Fd> listen_anywhere(uint16_t port) {
-  Status last;
-  for (const SocketAddress& address : SocketAddress::any(port)) {
-    auto fd = listen_on(address);
-    if (fd.ok()) {
-      return fd;
-    }
-    last = fd.status();
-  }
-  return last;
-}
-
 Result<RendezvousListeners> listen_through_file(const std::string& path,
                                                 const JobKey& key,
                                                 const std::string& job) {

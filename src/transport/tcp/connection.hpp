@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "connect/answers.hpp"
 #include "transport/frame.hpp"
-#include "transport/tcp/answers.hpp"
 #include "transport/tcp/poller.hpp"
 #include "transport/transport.hpp"
 

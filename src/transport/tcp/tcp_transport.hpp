@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "auth/job_key.hpp"
+#include "connect/answers.hpp"
 #include "connect/rail_interface.hpp"
 #include "os/tcp_progress.hpp"
 #include "transport/network_setup.hpp"
-#include "transport/tcp/answers.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {

@@ -1,5 +1,5 @@
 // When a rail counts as down, from what the kernel says of its connection.
-#include "transport/tcp/answers.hpp"
+#include "connect/answers.hpp"
 
 #include "catch.hpp"
 #include "has.hpp"

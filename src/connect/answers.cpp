@@ -1,4 +1,4 @@
-#include "transport/tcp/answers.hpp"
+#include "connect/answers.hpp"
 
 #include <linux/sockios.h>
 #include <netinet/in.h>

@@ -1,0 +1,186 @@
+#include "bootstrap/control/peer_paths.hpp"
+
+#include <poll.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "connect/rail_interface.hpp"
+
+namespace ho {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+// A connection that is not taken by then is tried again: its first packet may be lost.
+constexpr int64_t kTakenWithinNs = 1'500 * kMs;
+constexpr int64_t kPauseNs = 300 * kMs;
+// The kernel closes what a process that ends has open, one after the other.
+constexpr int64_t kEndedPauseNs = 20 * kMs;
+
+int64_t ms_of(int64_t ns) {
+  return ns / kMs;
+}
+
+}  // namespace
+
+Result<ControlFailover> ControlFailover::from_environment() {
+  ControlFailover options;
+  HORING_ASSIGN(options.on, env::flag(env::kFailover));
+  HORING_ASSIGN(const uint64_t silence_ms, env::number(env::kFailoverDetectMs));
+  HORING_ASSIGN(const uint64_t notice_ms, env::number(env::kFailoverNoticeMs));
+  HORING_ASSIGN(const uint64_t wait_ms, env::number(env::kFailoverWaitMs));
+  options.silence = std::chrono::milliseconds(silence_ms);
+  options.notice = std::chrono::milliseconds(notice_ms);
+  options.wait = std::chrono::milliseconds(wait_ms);
+  return options;
+}
+
+Result<ListeningAt> ListeningAt::open() {
+  ListeningAt here;
+  HORING_ASSIGN(here.listener, listen_anywhere(0));
+  HORING_ASSIGN(const SocketAddress own, local_address(here.listener.get()));
+  HORING_ASSIGN(const auto all, interface_addresses(own.port()));
+  here.addresses.port = own.port();
+  for (const SocketAddress& address : all) {
+    here.addresses.hosts.push_back(address.host());
+  }
+  return here;
+}
+
+void ask_often(int fd) {
+  constexpr int kForLong = 127;  // who looks decides when it is over
+  if (const Status status = set_keep_alive(fd, {1, 1, kForLong}); !status.ok()) {
+    log_warn("control plane: {}", status.message());
+  }
+}
+
+PeerPaths::PeerPaths(const ControlFailover& options,
+                     std::string name,
+                     const wire::Addresses& addresses)
+    : options_(options), name_(std::move(name)), port_(addresses.port) {
+  for (const std::string& host : addresses.hosts) {
+    const auto address = SocketAddress::numeric(host, port_);
+    // Networks of containers have the same addresses on many hosts.
+    if (address.ok() && !is_on_another_interface(*address, {})) {
+      paths_.push_back({.address = *address});
+    }
+  }
+}
+
+void PeerPaths::begin(const SocketAddress& seen, int64_t answered_ns) {
+  SocketAddress address = seen;
+  address.set_port(port_);
+  auto path = std::ranges::find_if(
+      paths_, [&](const Path& each) { return each.address.same_host(address); });
+  if (path == paths_.end()) {
+    path = paths_.insert(paths_.end(), {.address = address});
+  }
+  path->seen = true;
+  if (!begun()) {
+    begun_ns_ = now_ns();
+    answered_ns_ = answered_ns;
+    noticed_ = false;
+  }
+}
+
+void PeerPaths::end() {
+  begun_ns_ = 0;
+  for (Path& path : paths_) {
+    path = {.address = path.address, .seen = path.seen};
+  }
+}
+
+std::chrono::milliseconds PeerPaths::silent_for(int64_t now_ns) const {
+  return std::chrono::milliseconds(ms_of(now_ns - answered_ns_));
+}
+
+PeerPaths::Found PeerPaths::step(int64_t now_ns) {
+  bool answers = false;
+  for (Path& path : paths_) {
+    if (step(path, now_ns) && path.seen) {
+      return Found::kNobodyListens;
+    }
+    answers = answers || path.answers;
+  }
+  if (answers) {
+    if (noticed_) {
+      log_warn("control plane: {} answers again after {} ms", name_, silent_for(now_ns).count());
+      noticed_ = false;
+    }
+    answered_ns_ = now_ns;
+    return Found::kAnswer;
+  }
+  if (!noticed_ && silent_for(now_ns) >= options_.notice) {
+    noticed_ = true;
+    log_error(
+        "control plane: the host of {} has answered on no path for {} ms: it is down, or cut off; "
+        "waiting {} ms for it in all",
+        name_,
+        silent_for(now_ns).count(),
+        options_.wait.count());
+  }
+  return silent_for(now_ns) >= options_.wait ? Found::kTooLate : Found::kNothing;
+}
+
+bool PeerPaths::step(Path& path, int64_t now_ns) const {
+  if (!path.fd.valid()) {
+    if (now_ns < path.due_ns) {
+      return false;
+    }
+    Result<Dialled> dialled = dial({}, path.address);
+    if (!dialled.ok() || dialled->connect_errno != 0) {
+      return ended(path, now_ns, dialled.ok() ? dialled->connect_errno : ENETDOWN);
+    }
+    path.fd = std::move(dialled->fd);
+    path.due_ns = now_ns + kTakenWithinNs;
+  }
+  pollfd entry{path.fd.get(), static_cast<short>(path.answers ? POLLIN : POLLOUT), 0};
+  if (::poll(&entry, 1, 0) == 0) {
+    const bool waits = path.answers ? still_answers(path, now_ns) : now_ns < path.due_ns;
+    return !waits && ended(path, now_ns, ETIMEDOUT);
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  (void)::getsockopt(path.fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0 || path.answers) {  // nobody writes to it: it has ended
+    return ended(path, now_ns, error != 0 ? error : ECONNRESET);
+  }
+  path.answers = true;
+  path.look_ns = now_ns;
+  path.watch = {};
+  ask_often(path.fd.get());
+  return false;
+}
+
+// It was taken, and is kept: a process that is stopped says nothing more.
+bool PeerPaths::still_answers(Path& path, int64_t now_ns) const {
+  if (now_ns < path.look_ns) {
+    return true;
+  }
+  path.look_ns = now_ns + ns_of(look_every(options_));
+  const auto details = tcp::look_at_connection(path.fd.get());
+  return details && path.watch.check(*details, options_.silence).ok();
+}
+
+bool PeerPaths::ended(Path& path, int64_t now_ns, int error) const {
+  path.fd.reset();
+  path.due_ns = now_ns + (path.answers ? kEndedPauseNs : kPauseNs);
+  path.answers = false;
+  return error == ECONNREFUSED;
+}
+
+std::optional<SocketAddress> PeerPaths::answering(size_t from) const {
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    const Path& path = paths_[(from + i) % paths_.size()];
+    if (path.answers) {
+      return path.address;
+    }
+  }
+  return {};
+}
+
+}  // namespace ho

@@ -1,0 +1,197 @@
+#include "bootstrap/control/sessions.hpp"
+
+#include <spdlog/fmt/fmt.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "bootstrap/control/redial.hpp"
+
+namespace ho {
+
+Result<std::unique_ptr<Sessions>> Sessions::open(Setup setup,
+                                                 uint32_t own,
+                                                 int epoll,
+                                                 PeerConnections& connections) {
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the constructor is private
+  std::unique_ptr<Sessions> sessions(new Sessions(std::move(setup), epoll, connections));
+  HORING_TRY(sessions->listen(own));
+  return sessions;
+}
+
+Status Sessions::listen(uint32_t own) {
+  HORING_ASSIGN(ListeningAt here, ListeningAt::open());
+  Acceptor::Options options;
+  options.name = "control plane";
+  options.purpose = Redial::kPurpose;
+  options.key = setup_.key;
+  options.on_shortage = "a control connection that takes a lost one's place needs one";
+  options.watch = [this](Socket& socket) {
+    return PeerConnections::watch(
+        epoll_, EPOLL_CTL_ADD, socket.fd.get(), setup_.epoll_token, EPOLLET);
+  };
+  options.judge = [this](const Acceptor::Arrival& arrival) -> Status {
+    HORING_ASSIGN(const auto claim, wire::decode<wire::ResumeClaim>(arrival.claim));
+    return judge(claim);
+  };
+  options.deliver = [this](const Acceptor::Arrival& arrival, std::unique_ptr<Socket> socket) {
+    ::epoll_ctl(epoll_, EPOLL_CTL_DEL, arrival.fd, nullptr);
+    enter(std::move(socket->fd), *wire::decode<wire::ResumeClaim>(arrival.claim));
+  };
+  std::vector<Fd> listeners;
+  listeners.push_back(std::move(here.listener));
+  HORING_ASSIGN(acceptor_, Acceptor::open(std::move(listeners), std::move(options)));
+  const auto body = ControlConnection::body_of(here.addresses);
+  for (uint32_t rank = 0; rank < connections_.world_size(); ++rank) {
+    if (rank != own) {
+      connections_.send(rank, wire::Type::kAddresses, 0, body);
+    }
+  }
+  return {};
+}
+
+void Sessions::set_addresses(uint32_t rank, const wire::Addresses& addresses) {
+  Peer& peer = peers_[rank];
+  const int fd = connections_.of(rank).fd();
+  if (const auto seen = peer_address(fd); seen.ok()) {
+    peer.seen = *seen;
+    peer.paths.emplace(setup_.options, setup_.names[rank], addresses);
+    ask_often(fd);
+  }
+}
+
+bool Sessions::lost(uint32_t rank, const std::string& why) {
+  Peer& peer = peers_[rank];
+  if (!peer.paths) {
+    return false;
+  }
+  connections_.lose(rank);
+  if (peer.why.empty()) {
+    peer.why = why;
+  }
+  peer.paths->begin(peer.seen, now_ns());
+  searching_ = true;
+  return true;
+}
+
+bool Sessions::someone_is_away() {
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!peers_[rank].paths || !connections_.has(rank)) {
+      continue;
+    }
+    const auto details = tcp::look_at_connection(connections_.of(rank).fd());
+    if (!connections_.of(rank).is_open() || (details && tcp::unanswered(*details))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status Sessions::judge(const wire::ResumeClaim& claim) const {
+  if (claim.job_id != setup_.job_id || claim.rank >= peers_.size()) {
+    return {StatusCode::kMismatch, "this is the control plane of another job"};
+  }
+  const Peer& peer = peers_[claim.rank];
+  if (!peer.paths || !connections_.has(claim.rank)) {
+    return {
+        StatusCode::kPeerLost,
+        fmt::format("rank {} has left this job, or was given up: no path led to it for too long",
+                    claim.rank)};
+  }
+  if (claim.attempt <= peer.attempt) {
+    return {StatusCode::kConnection, "a later connection has taken this one's place"};
+  }
+  return {};
+}
+
+void Sessions::enter(Fd fd, const wire::ResumeClaim& claim) {
+  Peer& peer = peers_[claim.rank];
+  if (!judge(claim).ok()) {
+    return;  // two may have been judged before the first came here
+  }
+  peer.attempt = claim.attempt;
+  peer.watch = {};
+  peer.why.clear();
+  peer.paths->end();
+  if (const auto seen = peer_address(fd.get()); seen.ok()) {
+    peer.seen = *seen;
+  }
+  (void)set_no_delay(fd.get());
+  ask_often(fd.get());
+  if (const Status status = connections_.resume(claim.rank, std::move(fd), claim.received);
+      !status.ok()) {
+    log_error("control plane: {} cannot go on: {}", setup_.names[claim.rank], status.message());
+    (void)lost(claim.rank, status.message());
+  }
+}
+
+void Sessions::look(uint32_t rank, int64_t now_ns) {
+  Peer& peer = peers_[rank];
+  const ControlConnection& connection = connections_.of(rank);
+  const auto details =
+      connection.is_open() ? tcp::look_at_connection(connection.fd()) : std::nullopt;
+  if (!details) {
+    return;
+  }
+  const Status silent = peer.watch.check(*details, setup_.options.silence);
+  if (!silent.ok()) {
+    peer.paths->begin(peer.seen, now_ns - int64_t{details->tcpi_last_ack_recv} * 1'000'000);
+  } else if (peer.paths->begun() && !tcp::unanswered(*details)) {
+    peer.paths->end();  // the path has returned before the rank has left it
+  }
+}
+
+std::optional<Sessions::Gone> Sessions::search(uint32_t rank, int64_t now_ns) {
+  Peer& peer = peers_[rank];
+  switch (peer.paths->step(now_ns)) {
+    case PeerPaths::Found::kNobodyListens:
+      return Gone{rank, {}};
+    case PeerPaths::Found::kTooLate:
+      return Gone{rank,
+                  {StatusCode::kPeerLost,
+                   fmt::format(" is gone: its host has answered on no path for {} ms; it is down, "
+                               "or cut off",
+                               peer.paths->silent_for(now_ns).count())}};
+    default:
+      return {};
+  }
+}
+
+std::vector<Sessions::Gone> Sessions::step(Deadline now) {
+  const int64_t at_ns = ns_of(now);
+  acceptor_->step(at_ns);
+  const bool looks = now >= look_due_;
+  if (looks) {
+    look_due_ = now + PeerPaths::look_every(setup_.options);
+  }
+  std::vector<Gone> gone;
+  if (!looks && !searching_) {
+    return gone;
+  }
+  searching_ = false;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!peers_[rank].paths || !connections_.has(rank)) {
+      continue;
+    }
+    if (looks) {
+      look(rank, at_ns);
+    }
+    if (peers_[rank].paths->begun()) {
+      searching_ = true;
+      if (auto one = search(rank, at_ns)) {
+        gone.push_back(*std::move(one));
+      }
+    }
+  }
+  return gone;
+}
+
+Deadline Sessions::next_deadline() const {
+  const Deadline accepts{std::chrono::nanoseconds(acceptor_->next_deadline_ns())};
+  const Deadline next = searching_ ? Clock::now() + PeerPaths::kStep : look_due_;
+  return std::min(accepts, next);
+}
+
+}  // namespace ho

@@ -21,6 +21,8 @@ void again(View body, Decode decode) {
 void decode_all(View body) {
   again(body, ho::wire::decode<ho::wire::RankClaim>);
   again(body, ho::wire::decode<ho::wire::Welcome>);
+  again(body, ho::wire::decode<ho::wire::Addresses>);
+  again(body, ho::wire::decode<ho::wire::ResumeClaim>);
   again(body, ho::wire::decode<ho::wire::Contribution>);
   again(body, ho::wire::decode<ho::wire::GatheredPart>);
   again(body, ho::wire::decode<ho::wire::Outcome>);

@@ -77,8 +77,10 @@ class CutConnections {
     auto [dialler, dialler_far] = pair_of_sockets();
     ends_[0]->lose();
     ends_[1]->lose();
-    REQUIRE(ends_[0]->resume(std::move(dialled), ends_[1]->received()).ok());
-    REQUIRE(ends_[1]->resume(std::move(dialler), std::nullopt).ok());
+    const Status first = ends_[0]->resume(std::move(dialled), ends_[1]->received());
+    const Status second = ends_[1]->resume(std::move(dialler), std::nullopt);
+    REQUIRE(first.ok());
+    REQUIRE(second.ok());
     far_ = {std::move(dialled_far), std::move(dialler_far)};
   }
 
@@ -164,7 +166,8 @@ TEST_CASE("a peer that counts messages which were never sent is refused") {
   REQUIRE(connection.send_some().ok());
   connection.lose();
   auto [again, again_far] = pair_of_sockets();
-  CHECK(connection.resume(std::move(again), 2).code() == StatusCode::kProtocol);
+  const Status refused = connection.resume(std::move(again), 2);
+  CHECK(refused.code() == StatusCode::kProtocol);
 }
 
 TEST_CASE("gathers go on while all control connections are cut again and again") {
@@ -174,17 +177,18 @@ TEST_CASE("gathers go on while all control connections are cut again and again")
   for (uint32_t rank = 0; rank < 4; ++rank) {
     ears.at(rank).listen(*planes[rank]);
   }
-  constexpr int kRounds = 40;
+  constexpr size_t kRounds = 40;
   size_t cut = 0;
   // After a gather all ranks know where the others are found.
   std::vector<std::future<Gathered>> up;
+  up.reserve(planes.size());
   for (const Plane& plane : planes) {
     up.push_back(gather(*plane, "up", ""));
   }
   for (auto& one : up) {
     REQUIRE(one.get().ok());
   }
-  for (int round = 0; round < kRounds; ++round) {
+  for (size_t round = 0; round < kRounds; ++round) {
     std::vector<std::future<Gathered>> pending;
     for (uint32_t rank = 0; rank < 4; ++rank) {
       pending.push_back(gather(*planes[rank],

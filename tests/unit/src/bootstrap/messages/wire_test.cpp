@@ -68,6 +68,14 @@ TEST_CASE("every message survives the way there and back, and nothing shorter or
   CHECK(decode<Welcome>(encode(welcome))->job_id == ~uint64_t{5});
   CHECK(decode<Welcome>(encode(welcome))->coordinator_address == "::1");
   decodes_strictly(encode(welcome), decode<Welcome>);
+  const Addresses addresses{.port = 65535, .hosts = {"10.1.0.1", "fe80::1"}};
+  CHECK(decode<Addresses>(encode(addresses))->port == 65535);
+  CHECK(decode<Addresses>(encode(addresses))->hosts == addresses.hosts);
+  decodes_strictly(encode(addresses), decode<Addresses>);
+  const ResumeClaim resumes{.job_id = 5, .received = ~uint64_t{7}, .rank = 3, .attempt = 9};
+  CHECK(decode<ResumeClaim>(encode(resumes))->received == ~uint64_t{7});
+  CHECK(decode<ResumeClaim>(encode(resumes))->attempt == 9);
+  decodes_strictly(encode(resumes), decode<ResumeClaim>);
 
   const Contribution contribution{
       .tag = "topology", .timeout_ms = 5, .members = {4, 0, 9}, .blob = bytes_of("blob")};

@@ -12,8 +12,8 @@ namespace {
 
 // A coordinator that has taken a connection and does not answer may be stopped, or the path is lost
 // again.
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kHandshakeNs = 5'000 * kMs;
+constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kHandshakeNs = 5'000 * kMillisecond;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Status Redial::look(int fd) {
   if (!details) {
     return {};
   }
-  answered_ns_ = now_ns() - int64_t{details->tcpi_last_ack_recv} * kMs;
+  answered_ns_ = now_ns() - int64_t{details->tcpi_last_ack_recv} * kMillisecond;
   return watch_.check(*details, setup_.options.silence);
 }
 
@@ -98,7 +98,7 @@ void Redial::went_on(int fd) {
            why_.empty() ? "closed" : "broke (" + why_ + ")",
            own.ok() ? own->host() : "?",
            peer.ok() ? peer->host() : "?",
-           (now_ns() - begun_ns_) / kMs);
+           (now_ns() - begun_ns_) / kMillisecond);
   paths_.end();
   seen_ = peer.ok() ? *peer : seen_;
   answered_ns_ = now_ns();

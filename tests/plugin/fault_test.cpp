@@ -205,7 +205,10 @@ std::vector<SocketAddress> own_listeners() {
     int listens = 0;
     socklen_t size = sizeof(listens);
     if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) {
-      listeners.push_back(local_address(fd).value());
+      const SocketAddress address = local_address(fd).value();
+      if (address.family() != AF_UNIX) {  // `horing status` asks there
+        listeners.push_back(address);
+      }
     }
   }
   return listeners;

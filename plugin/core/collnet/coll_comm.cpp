@@ -185,7 +185,7 @@ Result<CollRequest*> CollComm::reduce_scatter(CollBuffer from,
 }
 
 Result<bool> CollComm::test(CollRequest& request) {
-  const Result<bool> complete = member_->ring().test(request.number);
+  Result<bool> complete = member_->ring().test(request.number);
   if (!complete.ok()) {
     note_failure(complete.status());
   } else if (*complete) {

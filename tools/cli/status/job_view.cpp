@@ -81,9 +81,17 @@ std::optional<RankWait> wait_of(const Json& operation, int64_t now_ns) {
   return wait;
 }
 
+// Under NCCL it is not known since when.
+std::string idle_text(uint64_t calls, int64_t last_ended, int64_t now_ns) {
+  if (last_ended != 0) {
+    return "since " + since_text(seconds_between(last_ended, now_ns));
+  }
+  return calls == 0 ? "no call yet" : "";
+}
+
 // Under NCCL, which tells a plugin only some of its collectives: of the requests under way, those
 // that have moved nothing for longest.
-void read_connections(const Json& communicator, int64_t now_ns, RankView& view) {
+void read_connections_of(const Json& communicator, int64_t now_ns, RankView& view) {
   if (!communicator.contains("connections")) {
     return;
   }
@@ -100,6 +108,14 @@ void read_connections(const Json& communicator, int64_t now_ns, RankView& view) 
                             counted(pending, wait->what),
                             exact_bytes_text(connection.at("pending_bytes").get<uint64_t>()),
                             where(communicator));
+  }
+}
+
+// Only where no operation is under way.
+void read_connections(const Json& report, RankView& view) {
+  const auto now_ns = report.at("time_ns").get<int64_t>();
+  for (const Json& communicator : report.at("communicators")) {
+    read_connections_of(communicator, now_ns, view);
   }
 }
 
@@ -123,14 +139,11 @@ void read_operations(const Json& report, RankView& view) {
     }
   }
   if (view.state.empty()) {
-    for (const Json& communicator : report.at("communicators")) {
-      read_connections(communicator, now_ns, view);
-    }
+    read_connections(report, view);
   }
   if (view.state.empty()) {
     view.state = report.at("communicators").empty() ? "starts" : "idle";
-    view.call = last_ended == 0 ? std::string("no call yet")
-                                : "since " + since_text(seconds_between(last_ended, now_ns));
+    view.call = idle_text(view.calls, last_ended, now_ns);
   }
   for (const Json& communicator : report.at("communicators")) {
     const std::string cause = communicator.at("cause").get<std::string>();

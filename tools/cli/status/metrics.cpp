@@ -131,33 +131,32 @@ void add_communicator(Metrics& metrics,
   }
 }
 
-void add_job(Metrics& metrics, const JobView& job) {
+void add_rank(Metrics& metrics, const JobView& job, const RankView& rank) {
   const Label of_job{"job", job.job};
-  for (const RankView& rank : job.ranks) {
-    const Label number{"rank", std::to_string(rank.rank)};
-    const Label host{"host", rank.host};
-    const bool answers = rank.report.is_object();
-    metrics.up.add({of_job, number, host}, answers ? 1 : 0);
-    metrics.state.add({of_job, number, host, {"state", rank.state}}, 1);
-    metrics.waited_for.add({of_job, number, host},
-                           std::ranges::count(job.waited_for, rank.rank) > 0 ? 1 : 0);
-    if (answers) {
-      metrics.waiting.add({of_job, number, host}, rank.wait ? rank.wait->since_s : 0.0);
-      for (const Json& communicator : rank.report.at("communicators")) {
-        add_communicator(metrics, job, rank, communicator);
-      }
+  const Label number{"rank", std::to_string(rank.rank)};
+  const Label host{"host", rank.host};
+  const bool answers = rank.report.is_object();
+  metrics.up.add({of_job, number, host}, answers ? 1 : 0);
+  metrics.state.add({of_job, number, host, {"state", rank.state}}, 1);
+  metrics.waited_for.add({of_job, number, host},
+                         std::ranges::count(job.waited_for, rank.rank) > 0 ? 1 : 0);
+  if (answers) {
+    metrics.waiting.add({of_job, number, host}, rank.wait ? rank.wait->since_s : 0.0);
+    for (const Json& communicator : rank.report.at("communicators")) {
+      add_communicator(metrics, job, rank, communicator);
     }
   }
-  for (const RailView& rail : rails_of(job)) {
-    const Label name{"rail", rail.interface.empty() ? rail.address : rail.interface};
-    const Labels labels{of_job, {"host", rail.host}, name, {"address", rail.address}};
-    if (rail.mbit > 0) {
-      metrics.speed.add(labels, rail.mbit * 125'000);
-    }
-    if (rail.sent_bytes && rail.received_bytes) {
-      metrics.sent.add(labels, *rail.sent_bytes);
-      metrics.received.add(labels, *rail.received_bytes);
-    }
+}
+
+void add_rail(Metrics& metrics, const JobView& job, const RailView& rail) {
+  const Label name{"rail", rail.interface.empty() ? rail.address : rail.interface};
+  const Labels labels{{"job", job.job}, {"host", rail.host}, name, {"address", rail.address}};
+  if (rail.mbit > 0) {
+    metrics.speed.add(labels, rail.mbit * 125'000);
+  }
+  if (rail.sent_bytes && rail.received_bytes) {
+    metrics.sent.add(labels, *rail.sent_bytes);
+    metrics.received.add(labels, *rail.received_bytes);
   }
 }
 
@@ -167,7 +166,12 @@ std::string metrics_text(const std::vector<JobView>& jobs) {
   Metrics metrics;
   metrics.jobs.add(jobs.size());
   for (const JobView& job : jobs) {
-    add_job(metrics, job);
+    for (const RankView& rank : job.ranks) {
+      add_rank(metrics, job, rank);
+    }
+    for (const RailView& rail : rails_of(job)) {
+      add_rail(metrics, job, rail);
+    }
   }
   return metrics.text();
 }

@@ -55,7 +55,7 @@ class Job {
     Member member{self, options_.members, nullptr, connected.status()};
     std::unique_ptr<CollComm> comm;
     if (connected.ok()) {
-      comm = std::make_unique<CollComm>(*std::move(connected), 0);
+      comm = std::make_unique<CollComm>(*std::move(connected), NetDriver::Owner());
       member.comm = comm.get();
       member.close = [&] {
         member.comm = nullptr;

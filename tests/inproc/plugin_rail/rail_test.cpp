@@ -60,7 +60,7 @@ void wait_until(const std::string& what, const Condition& holds) {
   }
 }
 
-void wait_for(CollComm& comm, const CollRequest& request) {
+void wait_for(CollComm& comm, CollRequest& request) {
   wait_until("a call ends", [&] { return must(comm.test(request)); });
 }
 

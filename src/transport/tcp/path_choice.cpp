@@ -62,6 +62,7 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   });
   if (!away()) {
     away_since_ns_ = 0;
+    widen_at_ns_ = 0;
   } else if (away_since_ns_ == 0) {  // the peer has left first
     away_since_ns_ = now_ns;
     on_not_reached({options_.home});
@@ -75,7 +76,7 @@ void PathChoice::on_lost(std::vector<Share> shares, const Path& failed, int64_t 
     suspects_.clear();
     away_since_ns_ = now_ns;
     // A rail that comes and goes is taken back ever later.
-    const bool again = probe_pause_ns_ != 0 && now_ns - flows_since_ns_ < kLongestProbeNs;
+    const bool again = now_ns - flows_since_ns_ < kProbeShare * probe_pause_ns_;
     probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
   }
   on_not_reached({failed});

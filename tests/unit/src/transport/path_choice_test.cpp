@@ -147,6 +147,39 @@ TEST_CASE("a link that its peer took elsewhere looks for its own rail as if it h
   CHECK(*choice->next() == equal(3));
 }
 
+TEST_CASE("a link that is taken elsewhere again soon moves to all other rails as the first time") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  for (int round = 0; round < 2; ++round) {
+    choice->on_flows(choice->over({equal(2)}), false, choice.now());
+    CHECK(choice.better() == Rails{2, 3, 0});
+    choice.flows_over({equal(2), equal(3), equal(0)});
+    CHECK(choice.better().empty());  // nothing is better: it looks again in 64 s
+    choice.flows_over({equal(1)});
+    choice.wait_ms(3000);
+  }
+}
+
+TEST_CASE("a rail that comes and goes is taken back later each time, until it stays") {
+  Choice choice;
+  const auto lose_after_ms = [&](int64_t ms) {
+    choice.flows_over({equal(1)});
+    choice.wait_ms(ms);
+    choice->on_lost(choice->over({equal(1)}), equal(1), choice.now());
+    choice.flows_over({equal(2), equal(3), equal(0)});
+    const int64_t lost = choice.now();
+    while (choice.better() != Rails{1}) {
+      choice.wait_ms(10);
+    }
+    return (choice.now() - lost) / kMsNs;
+  };
+  CHECK(lose_after_ms(100'000) == 500);
+  CHECK(lose_after_ms(3'900) == 1'000);
+  CHECK(lose_after_ms(7'900) == 2'000);
+  CHECK(lose_after_ms(15'900) == 4'000);
+  CHECK(lose_after_ms(32'100) == 500);  // it has stayed for eight times as long
+}
+
 TEST_CASE("only the end that opens the link looks for what is better while it is away") {
   Choice choice(1, false);
   choice.flows_over({equal(1)});

@@ -88,6 +88,7 @@ Status Failover::advance(const Link& link) {
       return agreed;
     }
     if (!agreed.ok()) {
+      connections().note_failed(0);  // over which the ends agree
       lose(agreed);
     }
   }

@@ -17,8 +17,6 @@ constexpr int64_t kMs = 1'000'000;
 // a link may have to leave their interface, which takes Connector a while to see.
 constexpr std::chrono::milliseconds kFirstReachWithin{4000};
 constexpr std::chrono::milliseconds kReachWithin{1500};
-// One that has taken it waits for a peer that is busy elsewhere.
-constexpr int64_t kHandshakeNs = 5'000 * kMs;
 // After all paths have been tried.
 constexpr int64_t kRoundPauseNs = 200 * kMs;
 // The end that opens the link begins; the other one, if nothing has come by then.
@@ -182,16 +180,16 @@ void Failover::adopt(std::unique_ptr<LinkConnections> connections, const Status&
 void Failover::begin_attempt(std::vector<Share> shares) {
   attempt_reason_ = Status();
   const uint32_t epoch = epochs_.begin();
-  attempt_ = std::make_unique<LinkConnections>(
-      context_,
-      key_,
-      event_,
-      Way{.shares = std::move(shares),
-          .epoch = epoch,
-          .dials = true,
-          .reach_within = sources_.empty() ? kFirstReachWithin : kReachWithin,
-          .keeps_interface = !sources_.empty()});
-  attempt_until_ns_ = now_ns() + kHandshakeNs;
+  const auto reach_within = sources_.empty() ? kFirstReachWithin : kReachWithin;
+  attempt_ = std::make_unique<LinkConnections>(context_,
+                                               key_,
+                                               event_,
+                                               Way{.shares = std::move(shares),
+                                                   .epoch = epoch,
+                                                   .dials = true,
+                                                   .reach_within = reach_within,
+                                                   .keeps_interface = !sources_.empty()});
+  attempt_until_ns_ = now_ns() + ns_of(reach_within + context_.options.failover.answer);
   down_ = attempt_->check_interfaces();
 }
 

@@ -25,8 +25,9 @@ struct FailoverOptions {
   [[nodiscard]] static Result<FailoverOptions> from_environment();
 
   bool on = false;
-  std::chrono::milliseconds silence{1000};     // unanswered for longer: the connection is lost
-  std::chrono::milliseconds timeout{30000};    // for a way that comes back, where there is no other
+  std::chrono::milliseconds silence{1000};   // unanswered for longer: the connection is lost
+  std::chrono::milliseconds timeout{30000};  // for a way that comes back, where there is no other
+  std::chrono::milliseconds answer{3500};  // of a host that was reached; then another way is tried
   uint64_t copied_bytes = uint64_t{16} << 20;  // of what has not arrived, at most
 };
 

@@ -21,8 +21,10 @@ constexpr std::chrono::milliseconds kReachWithin{1500};
 constexpr int64_t kRoundPauseNs = 200 * kMs;
 // The end that opens the link begins; the other one, if nothing has come by then.
 constexpr int64_t kOtherEndNs = 100 * kMs;
-// A caller that waits so long for its memory gets it back for a copy.
-constexpr int64_t kLendNs = kMs / 10;
+// A caller that waits so long for its memory gets it back for a copy: a host that can be reached
+// acknowledges sooner, and a copy costs more than the wait. Nothing wakes a sleeper when it does.
+constexpr int64_t kLendNs = 20 * kMs;
+constexpr int64_t kFirstLookNs = kMs / 10;
 // Small messages between two looks at what has arrived.
 constexpr uint32_t kLookEvery = 32;
 }  // namespace
@@ -419,13 +421,16 @@ uint64_t Failover::released() {
   }
   collect_acknowledged();
   const int64_t now = now_ns();
-  lent_since_ns_ = lent_since_ns_ == 0 ? now : lent_since_ns_;
-  if (lends() && now - lent_since_ns_ >= kLendNs) {
-    replay_.copy_lent();
+  const bool copies = lent_since_ns_ != 0 && now - lent_since_ns_ >= kLendNs;
+  if (copies) {
+    replay_.copy_lent(lent_before_);
+  }
+  if (copies || lent_since_ns_ == 0 || replay_.released() >= lent_before_) {
     lent_since_ns_ = now;
+    lent_before_ = replay_.next();
   }
   if (lends()) {
-    wake_at(now + kLendNs);
+    wake_at(now + std::max(kFirstLookNs, (now - lent_since_ns_) / 4));
   }
   return replay_.released();
 }

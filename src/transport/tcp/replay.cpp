@@ -40,9 +40,9 @@ bool Replay::copy(Message& message) {
   return true;
 }
 
-void Replay::copy_lent() {
-  for (Message& message : messages_) {
-    if (message.lent) {
+void Replay::copy_lent(uint64_t before) {
+  for (uint64_t number = first_; number < before; ++number) {
+    if (Message& message = messages_.at(static_cast<size_t>(number - first_)); message.lent) {
       if (!copy(message)) {
         return;
       }

@@ -72,8 +72,8 @@ class Replay {
     return messages_.at(static_cast<size_t>(number - first_));
   }
   void on_sent_again(uint64_t number, const Written& where);
-  // Copies what is lent, oldest first, as far as the budget goes.
-  void copy_lent();
+  // Copies what is lent of the messages before that one, oldest first, as far as the budget goes.
+  void copy_lent(uint64_t before);
 
   [[nodiscard]] uint64_t memory_bytes() const { return copied_bytes_; }
 

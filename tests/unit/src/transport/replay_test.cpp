@@ -75,12 +75,16 @@ TEST_CASE("what is lent is copied where the caller waits, as far as the budget g
     Replay replay(budget);
     keep_all(replay, payloads);
     CHECK(replay.released() == 0);
-    replay.copy_lent();
+    replay.copy_lent(0);
+    CHECK(replay.released() == 0);
+    replay.copy_lent(1);
+    CHECK(replay.memory_bytes() == kLarge + 8);
+    replay.copy_lent(3);
     CHECK(replay.released() == 1);
     CHECK(replay.memory_bytes() == kLarge + 8);
     CHECK(same(replay.at(0), payloads[0]));
     REQUIRE(replay.on_counted(1).ok());
-    replay.copy_lent();
+    replay.copy_lent(3);
     CHECK(replay.released() == 3);
     // Beyond the budget even a small message stays where it is.
     keep_all(replay, {payloads[2]});

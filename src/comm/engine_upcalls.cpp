@@ -17,9 +17,18 @@ void EngineUpcalls::on_failure(const RunError& error) {
   if (error.peer && error.peer->at() < identity_.ranks.size()) {
     report.peer = identity_.ranks[error.peer->at()];
   }
-  report.text = identity_.id == 0
-                    ? error.status.message()
-                    : fmt::format("communicator {}: {}", identity_.id, error.status.message());
+  report.text = error.status.message();
+  if (identity_.id != 0) {
+    // Its texts have its own numbers.
+    const bool renamed = report.peer && *report.peer != *error.peer;
+    report.text = fmt::format("communicator {}{}: {}",
+                              identity_.id,
+                              renamed ? fmt::format(", whose rank {} is rank {} of the job",
+                                                    error.peer->value(),
+                                                    report.peer->value())
+                                      : "",
+                              report.text);
+  }
   log_error("{}{}", control_.log_prefix(identity_.communicator_id), report.text);
   control_.fail(identity_.communicator_id, std::move(report));
 }

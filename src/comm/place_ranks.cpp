@@ -127,6 +127,11 @@ Result<Placement> place_ranks(ControlPlane& plane,
                                     : RailInterface{nic.name, nic.address});
     placement.nic_mbit.push_back(nic.speed_mbit);
   }
+  for (const AssignedNic& nic : assignment.nics_of_host[assignment.host_of_rank[self.at()]]) {
+    if (std::ranges::count(topology.interfaces, nic.name, &NetworkInterface::name) > 0) {
+      placement.nics_here.push_back(rail_here(topology, nic));  // not another container's
+    }
+  }
   return placement;
 }
 

@@ -1,6 +1,7 @@
 #include "comm/placement.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -67,6 +68,15 @@ std::vector<RailInterface> Placement::rails_of(GlobalRank rank) const {
   return rails;
 }
 
+std::vector<RailInterface> Placement::spares_beside(const std::vector<RailInterface>& rails) const {
+  std::vector<RailInterface> spares;
+  const auto is_spare = [&](const RailInterface& here) {
+    return std::ranges::none_of(rails, [&](const auto& rail) { return rail.name == here.name; });
+  };
+  std::ranges::copy_if(nics_here, std::back_inserter(spares), is_spare);
+  return spares;
+}
+
 uint32_t Placement::ring_count() const {
   size_t fewest = map.rail_count();
   for (uint32_t g = 0; g < map.group_count(); ++g) {
@@ -96,7 +106,10 @@ Result<Placement> Placement::part(const std::vector<GlobalRank>& members) const 
     labels.push_back(std::to_string(map.group_of(rank).value()));
   }
   HORING_ASSIGN(GroupMap groups, GroupMap::from_labels(labels));
-  Placement made{.map = std::move(groups), .wanted_rails = wanted_rails, .device = device};
+  Placement made{.map = std::move(groups),
+                 .wanted_rails = wanted_rails,
+                 .device = device,
+                 .nics_here = nics_here};
   for (const GlobalRank rank : members) {
     made.host_id.push_back(host_id[rank.at()]);
     made.host_name.push_back(host_name[rank.at()]);

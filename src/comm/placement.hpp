@@ -29,9 +29,15 @@ struct Placement {
 
   bool device = false;  // some rank of the job may have device memory in calls
 
+  // Of this process's host: all that a link may go over when it loses its rail. Also in parts.
+  std::vector<RailInterface> nics_here = {};
+
   // The interfaces that `rank` uses for each rail: those of its group's rail ranks; its own where a
   // rail's rank is on another host (groups may span hosts under one switch).
   [[nodiscard]] std::vector<RailInterface> rails_of(GlobalRank rank) const;
+  // Those of this process's host that are not among them.
+  [[nodiscard]] std::vector<RailInterface> spares_beside(
+      const std::vector<RailInterface>& rails) const;
   // Rings of multi_ring: the distinct NICs that every group has among its rails.
   [[nodiscard]] uint32_t ring_count() const;
   [[nodiscard]] bool same_host(GlobalRank a, GlobalRank b) const {

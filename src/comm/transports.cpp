@@ -52,6 +52,7 @@ Result<std::unique_ptr<Transport>> make_network(const MemberExchange& members,
   setup.job_id = members.job_id();
   setup.key = key;
   setup.rails = placement.rails_of(self);
+  setup.spares = placement.spares_beside(setup.rails);
   setup.connect_timeout = settings.connect_timeout;
   setup.exchange = [&](std::string_view what, std::span<const std::byte> mine) {
     return members.gather_all(what, mine, deadline);

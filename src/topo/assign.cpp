@@ -439,7 +439,7 @@ class Assigner {
   }
 
   Assignment finish(GroupMap map) {
-    Assignment result{std::move(map), 1, {}, {}, host_of_rank_, {}, {}, {}};
+    Assignment result{std::move(map), 1, {}, {}, host_of_rank_, {}, {}, {}, {}};
     for (const Host& host : hosts_) {
       result.host_names.push_back(host.name);
     }
@@ -456,6 +456,9 @@ class Assigner {
         rails.push_back(result.nic_of_rank[rank]);
       }
     }
+    for (size_t host = 0; host < hosts_.size(); ++host) {
+      result.nics_of_host.push_back(nics_as_good(host, result));
+    }
     result.ring_count = count_rings();
     result.warnings = assignment_warnings(result);
     if (!left_out_.empty()) {
@@ -471,7 +474,11 @@ class Assigner {
   [[nodiscard]] const InterfaceAddress* best_address(size_t rank,
                                                      const InterfaceAddress* like) const {
     const Nic* nic = nic_of(rank);
-    if (nic == nullptr || nic->addresses.empty()) {
+    return nic == nullptr ? nullptr : best_address(*nic, like);
+  }
+  [[nodiscard]] const InterfaceAddress* best_address(const Nic& nic,
+                                                     const InterfaceAddress* like) const {
+    if (nic.addresses.empty()) {
       return nullptr;
     }
     const auto badness = [&](const InterfaceAddress& address) {
@@ -483,7 +490,35 @@ class Assigner {
              (address.link_local ? 1 : 0);
     };
     return &*std::ranges::min_element(
-        nic->addresses, [&](const auto& a, const auto& b) { return badness(a) < badness(b); });
+        nic.addresses, [&](const auto& a, const auto& b) { return badness(a) < badness(b); });
+  }
+
+  // Not slower than any in use there, of the kind of rails, and on a subnet that all groups have.
+  [[nodiscard]] std::vector<AssignedNic> nics_as_good(size_t host_index,
+                                                      const Assignment& made) const {
+    const Host& host = hosts_[host_index];
+    std::set<size_t> in_use;
+    std::set<size_t> offered;
+    uint64_t fastest = 0;
+    for (const auto& [rank, offers] : host.offers) {
+      if (choices_[rank].has_nic) {
+        in_use.insert(choices_[rank].nic);
+        fastest = std::max(fastest, made.nic_of_rank[rank].speed_mbit);
+      }
+      for (const auto& [nic, distance] : offers) {
+        offered.insert(nic);
+      }
+    }
+    std::vector<AssignedNic> nics;
+    for (const size_t index : offered) {
+      const Nic& nic = host.nics[index];
+      const InterfaceAddress* address = best_address(nic, nullptr);
+      const bool good = nic.speed_mbit >= fastest && on_any(nic, common_);
+      if (address != nullptr && (good || in_use.contains(index))) {
+        nics.push_back({nic.name, address->host, address->subnet, nic.speed_mbit});
+      }
+    }
+    return nics;
   }
 
   [[nodiscard]] AssignedNic assigned(size_t rank, const InterfaceAddress* like) const {

@@ -37,6 +37,9 @@ struct Assignment {
   std::vector<std::vector<AssignedNic>> rails;  // [group][rail]: the NIC of the rank that serves it
   std::vector<uint32_t> host_of_rank;           // ranks of equal number share a host
   std::vector<std::string> host_names;          // by that number
+  // By that number: the NICs as good as those in use there, and these, in natural order. For links
+  // that lose their rail; a rail of a communicator with one rank on a host has no other to go to.
+  std::vector<std::vector<AssignedNic>> nics_of_host;
   std::vector<std::string> warnings;
   std::vector<std::string> lost_nics;  // what the job would use and cannot (lost_nics.hpp)
 };

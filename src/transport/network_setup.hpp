@@ -27,7 +27,8 @@ struct NetworkMember {
 };
 
 struct NetworkSetup : NetworkMember {
-  std::vector<RailInterface> rails;  // of this rank's host, by RailIndex; may have a pace
+  std::vector<RailInterface> rails;   // of this rank's host, by RailIndex; may have a pace
+  std::vector<RailInterface> spares;  // its other NICs as good; ranks may have different numbers
   std::chrono::milliseconds connect_timeout{60000};
   // Collective over the communicator: what each rank gives, by rank. `what` names it in errors.
   std::function<Result<std::vector<std::vector<std::byte>>>(std::string_view what,

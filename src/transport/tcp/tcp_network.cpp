@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -9,13 +10,16 @@
 namespace ho {
 namespace {
 
+constexpr size_t kMaxHostNics = 64;  // rails and spares of a host; each has a byte in a claim
+
 Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup, const TcpOptions& options) {
   HORING_ASSIGN(auto tcp, TcpTransport::listen(options));
   HORING_ASSIGN(const auto blobs, setup.exchange("endpoints", encode(tcp->endpoint())));
   std::vector<TcpEndpoint> peers;
   for (size_t rank = 0; rank < blobs.size(); ++rank) {
-    Result<TcpEndpoint> peer =
-        parse_endpoint(blobs[rank], options.rails.size(), options.rails.size());
+    // With failover the spares come after the rails.
+    const size_t most = std::max(setup.rails.size(), options.failover.on ? kMaxHostNics : 0);
+    Result<TcpEndpoint> peer = parse_endpoint(blobs[rank], setup.rails.size(), most);
     if (!peer.ok()) {
       return peer.status().with_context("endpoint of rank " + std::to_string(rank));
     }
@@ -49,6 +53,11 @@ Result<MakeNetwork> tcp_network() {
     options.connections_per_link = static_cast<uint32_t>(connections_per_link);
     options.max_connections = static_cast<uint32_t>(connections);
     options.failover = failover;
+    for (const RailInterface& spare : setup.spares) {
+      if (failover.on && options.rails.size() < kMaxHostNics) {
+        options.rails.push_back(spare);
+      }
+    }
     return make(setup, options);
   });
 }

@@ -66,13 +66,16 @@ TEST_CASE("an engine's error is reported with the ranks of the job and the commu
 
   upcalls.on_failure({Status(StatusCode::kConnection, "rail 0 is down"), GlobalRank(3)});
   upcalls.on_failure({Status(StatusCode::kTimeout, "nobody came"), std::nullopt});
-  REQUIRE(plane.reports.size() == 2);
+  upcalls.on_failure({Status(StatusCode::kPeerLost, "rank 0 is gone"), GlobalRank(0)});
+  REQUIRE(plane.reports.size() == 3);
   CHECK(plane.reports[0].code == StatusCode::kConnection);
   CHECK(plane.reports[0].reporter == GlobalRank(2));
   CHECK(plane.reports[0].peer == GlobalRank(3));
   CHECK(plane.reports[0].text == "communicator 3: rail 0 is down");
   CHECK(plane.reports[0].communicator == 99);
   CHECK_FALSE(plane.reports[1].peer.has_value());
+  CHECK(plane.reports[2].text ==
+        "communicator 3, whose rank 0 is rank 5 of the job: rank 0 is gone");
 }
 
 TEST_CASE("who has left is named as the program names its process, in a split too") {

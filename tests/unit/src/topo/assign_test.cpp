@@ -203,6 +203,35 @@ TEST_CASE("a management NIC is left alone while fast rails suffice") {
   CHECK(shared.warnings[0].find("HORING_SOCKET_IFNAME=^eno1") != std::string::npos);
 }
 
+TEST_CASE("a link may go over all NICs as good as those in use, and over no others") {
+  const auto of_host = [](const ho::Assignment& made, size_t host) {
+    std::string text;
+    for (const ho::AssignedNic& nic : made.nics_of_host.at(host)) {
+      text += (text.empty() ? "" : " ") + nic.name + " " + nic.address;
+    }
+    return text;
+  };
+  std::vector<RankInfo> infos = blocks({1, 1}, 3);
+  for (uint32_t host = 0; host < 2; ++host) {
+    infos[host].local_rank = 1;
+    const std::string end = ".0.0." + std::to_string(host + 1) + "/16";
+    infos[host].nics.push_back(ho::info_nic("eth0", "172" + end, ho::kSameNumaNode, 1000));
+  }
+  infos[1].nics.push_back(ho::info_nic("alone", "192.168.7.9/24"));
+  const ho::Assignment made = assign(infos);
+  CHECK(names(made) == "rail1 rail1");
+  CHECK(of_host(made, 0) == "rail0 10.1.0.1 rail1 10.2.0.1 rail2 10.3.0.1");
+  CHECK(of_host(made, 1) == "rail0 10.1.0.2 rail1 10.2.0.2 rail2 10.3.0.2");
+
+  // What is in use stays, however slow.
+  std::vector<RankInfo> full = blocks({4, 4}, 3);
+  for (size_t rank = 0; rank < full.size(); ++rank) {
+    const std::string address = "172.0.0." + std::to_string(rank / 4 + 1) + "/16";
+    full[rank].nics.push_back(ho::info_nic("eth0", address, ho::kSameNumaNode, 1000));
+  }
+  CHECK(of_host(assign(full), 0) == "eth0 172.0.0.1 rail0 10.1.0.1 rail1 10.2.0.1 rail2 10.3.0.1");
+}
+
 TEST_CASE("no NIC is fine in one group, and an error that says why in several") {
   std::vector<RankInfo> infos{ho::info_on(0, {}), ho::info_on(0, {})};
   const auto alone = assign(infos);

@@ -58,11 +58,18 @@ JobControl::JobControl(std::unique_ptr<ControlPlane> plane)
                .rank = plane->rendezvous().rank,
                .world_size = plane->rendezvous().world_size}),
       plane_(std::move(plane)) {
+  plane_->answer_status({.report = [this] { return status_.report(wire::kMaxStatusBytes); },
+                         .on_report =
+                             [this](uint64_t question, const StatusReport& report) {
+                               status_.take(question, report.rank.value(), as_text(report.report));
+                             }});
+  status_.ask_others_with([this](uint64_t question) { plane_->ask_status(question); });
   const std::lock_guard lock(jobs_->mutex);
   jobs_->all.push_back(this);
 }
 
 JobControl::~JobControl() {
+  status_.ask_others_with({});
   const std::lock_guard lock(jobs_->mutex);
   std::erase(jobs_->all, this);
 }

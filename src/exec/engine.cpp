@@ -108,7 +108,7 @@ bool Engine::serve() {
   }
   // What it returns it returns again to who drives next.
   static_cast<void>(network_->progress());
-  recorder_->set_failovers(network_->failovers());
+  recorder_->set_rail_use(network_->rail_use());
   return network_->service() == Transport::Service::kSoon;
 }
 
@@ -288,7 +288,7 @@ void Engine::sleep(Driver::Lock& lock, Deadline deadline) {
 void Engine::note_waits() {
   collectives_.note_waits();
   if (network_ != nullptr) {
-    recorder_->set_failovers(network_->failovers());
+    recorder_->set_rail_use(network_->rail_use());
   }
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -70,6 +71,7 @@ struct OperationRecord {
 class Recorder {
  public:
   static constexpr size_t kKept = 1024;  // of a channel
+  static constexpr size_t kRails = 64;   // whose use is told; no more are known of
 
   // Takes memory as records are used.
   [[nodiscard]] static Result<std::shared_ptr<Recorder>> create();
@@ -82,7 +84,7 @@ class Recorder {
   // What record.progress is now.
   void update(const OperationRecord& record);
   void end(OperationRecord& record, OperationProgress::State state, int64_t now);
-  void set_failovers(uint64_t count) { failovers_.store(count, std::memory_order_relaxed); }
+  void set_rail_use(std::span<const RailUse> rails);
 
   // By any thread. The last of a channel, oldest first; and the first that has not ended, where it
   // is older.
@@ -92,7 +94,8 @@ class Recorder {
   }
   [[nodiscard]] uint64_t completed() const { return completed_.load(); }
   [[nodiscard]] uint64_t completed_bytes() const { return completed_bytes_.load(); }
-  [[nodiscard]] uint64_t failovers() const { return failovers_.load(); }
+  // As far as it was told; empty: links do not fail over.
+  [[nodiscard]] std::vector<RailUse> rail_use() const;
 
   // Not ok: this rank has made another call in the place of the peer's, in its channel or among
   // those with a label.
@@ -128,7 +131,13 @@ class Recorder {
   std::array<Channel, kChannelCount> channels_;
   std::atomic<uint64_t> completed_ = 0;
   std::atomic<uint64_t> completed_bytes_ = 0;
-  std::atomic<uint64_t> failovers_ = 0;
+  struct Rail {
+    std::atomic<uint64_t> failovers = 0;
+    std::atomic<uint32_t> links = 0;
+    std::atomic<double> away = 0;
+  };
+  std::array<Rail, kRails> rails_;
+  std::atomic<size_t> rail_count_ = 0;
 };
 
 }  // namespace ho

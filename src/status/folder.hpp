@@ -24,8 +24,10 @@ namespace ho {
 [[nodiscard]] Result<std::string> make_status_folder(const std::vector<std::string>& folders);
 
 // A question to such a socket: one line of these. It is answered with JSON and the end of the
-// connection: with a report (report.hpp), or with the file that was written or why none was.
+// connection: with a report (report.hpp), or with the file that was written or why none was. What
+// the other ranks of the job do is answered with a line of each (others.hpp).
 inline constexpr std::string_view kAskStatus = "horing 1 status";
+inline constexpr std::string_view kAskOthers = "horing 1 others";
 inline constexpr std::string_view kAskRecord = "horing 1 record";
 
 // The name of a rank's socket.

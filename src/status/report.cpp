@@ -40,6 +40,16 @@ std::optional<uint32_t> rank_in(std::string_view peer) {
   return whole_number<uint32_t>(rest.substr(0, rest.find_first_not_of("0123456789")));
 }
 
+// Names may hold any bytes.
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+bool is_left_by_all_at_once(uint8_t collective) {
+  return collective <= static_cast<uint8_t>(Collective::kAllReduce) ||
+         collective == static_cast<uint8_t>(Collective::kAllToAll) || collective == kAllToAllCounts;
+}
+
 class Reporter {
  public:
   Reporter(ReportDepth depth, int64_t steady_ns, int64_t unix_ns)
@@ -47,21 +57,28 @@ class Reporter {
 
   [[nodiscard]] Json communicator(const WatchedCommunicator& communicator) const {
     const Recorder& recorder = *communicator.recorder;
-    Json json{{"id", communicator.id},
+    Json json{{"key", fmt::format("{:016x}", communicator.key)},
+              {"id", communicator.id},
               {"name", communicator.name},
               {"ranks", Json::array()},
               {"cause", communicator.cause},
               {"completed", recorder.completed()},
               {"completed_bytes", recorder.completed_bytes()},
-              {"failovers", recorder.failovers()},
+              {"failovers", 0},
               {"rails", Json::array()},
-              {"operations", Json::array()}};
-    for (const GlobalRank rank : communicator.ranks) {
-      json["ranks"].push_back(rank.value());
+              {"operations", Json::array()},
+              {"recent", Json::array()}};
+    if (depth_ != ReportDepth::kElsewhere) {
+      for (const GlobalRank rank : communicator.ranks) {
+        json["ranks"].push_back(rank.value());
+      }
     }
     add_rails(communicator.rails, json["rails"]);
+    add_rail_use(recorder.rail_use(), json);
     for (uint8_t channel = 0; channel < kChannelCount; ++channel) {
-      add_operations(communicator, recorder.last(channel), json["operations"]);
+      const std::vector<OperationRecord> records = recorder.last(channel);
+      add_operations(communicator, records, json["operations"]);
+      add_recent(records, json["recent"]);
     }
     return json;
   }
@@ -82,7 +99,7 @@ class Reporter {
         return ring.context != 0 && ring.context == connection.context;
       });
       Json& json = of(connection.comm_id);
-      add_to(json, "failovers", connection.failovers);
+      add_failovers(json, connection);
       if (!of_rail) {  // what a rail moves is counted by its calls
         add_to(json, "completed", connection.completed);
         add_to(json, "completed_bytes", connection.completed_bytes);
@@ -116,9 +133,52 @@ class Reporter {
     json[key] = json[key].get<uint64_t>() + what;
   }
 
+  // A connection's own rail is the device that NCCL has opened it on.
+  static void add_failovers(Json& json, const WatchedConnection& connection) {
+    add_to(json, "failovers", connection.failovers);
+    for (Json& rail : json["rails"]) {
+      if (rail["interface"] == connection.device) {
+        add_to(rail, "failovers", connection.failovers);
+      }
+    }
+  }
+
+  static void add_rail_use(const std::vector<RailUse>& rails, Json& json) {
+    for (size_t i = 0; i < std::min(rails.size(), json["rails"].size()); ++i) {
+      const RailUse& use = rails[i];
+      add_to(json, "failovers", use.failovers);
+      add_to(json["rails"][i], "failovers", use.failovers);
+      if (use.links > 0) {
+        json["rails"][i]["links"] = use.links;
+        json["rails"][i]["own_share"] = 1 - use.away / use.links;
+      }
+    }
+  }
+
+  // How long the last collectives took that no rank leaves before all have entered: who has been in
+  // them for the shortest time has come last, whatever the clocks of hosts say.
+  void add_recent(const std::vector<OperationRecord>& records, Json& into) const {
+    constexpr size_t kMaxRecent = 64;
+    if (depth_ == ReportDepth::kAll) {
+      return;  // all of it is there
+    }
+    size_t found = 0;
+    for (auto at = records.rbegin(); at != records.rend() && found < kMaxRecent; ++at) {
+      const Frame& frame = at->made.frame;
+      if (at->progress.state == OperationProgress::State::kCompleted &&
+          is_left_by_all_at_once(frame.collective)) {
+        into.push_back({at->made.channel, frame.sequence, at->progress.ended_ns - at->entered_ns});
+        ++found;
+      }
+    }
+  }
+
   void add_rails(const std::vector<WatchedRail>& rails, Json& into) const {
     for (const WatchedRail& rail : rails) {
-      Json json{{"interface", rail.interface}, {"address", rail.address}, {"mbit", rail.mbit}};
+      Json json{{"interface", rail.interface},
+                {"address", rail.address},
+                {"mbit", rail.mbit},
+                {"failovers", 0}};
       if (const auto bytes = interfaces_.find(rail.interface); bytes != interfaces_.end()) {
         json["sent_bytes"] = bytes->second.sent;
         json["received_bytes"] = bytes->second.received;
@@ -202,15 +262,17 @@ class Reporter {
   void add_operations(const WatchedCommunicator& communicator,
                       const std::vector<OperationRecord>& records,
                       Json& into) const {
+    const size_t before = into.size();
     const OperationRecord* last_ended = nullptr;
     for (const OperationRecord& record : records) {
       const bool ended = record.progress.ended_ns != 0;
       last_ended = ended ? &record : last_ended;
-      if (!ended || depth_ == ReportDepth::kAll) {
+      const bool is_reported = depth_ != ReportDepth::kElsewhere || into.size() == before;
+      if (depth_ == ReportDepth::kAll || (!ended && is_reported)) {
         into.push_back(operation(communicator, record));
       }
     }
-    if (depth_ == ReportDepth::kNow && last_ended != nullptr) {
+    if (depth_ != ReportDepth::kAll && last_ended != nullptr) {
       into.push_back(operation(communicator, *last_ended));
     }
   }
@@ -277,35 +339,42 @@ class Reporter {
 std::string report_json(const WatchedJob& job,
                         ReportDepth depth,
                         int64_t steady_ns,
-                        int64_t unix_ns) {
+                        int64_t unix_ns,
+                        size_t most_bytes) {
   const Reporter reporter(depth, steady_ns, unix_ns);
+  const bool elsewhere = depth == ReportDepth::kElsewhere;
   Json json{{"format", 1},
             {"job", job_name(job.job)},
             {"rank", job.rank},
             {"world_size", job.world_size},
             {"pid", ::getpid()},
             {"host", job.host},
-            {"program", job.program},
+            {"program", elsewhere ? std::string() : job.program},
             {"time_ns", unix_ns},
-            {"hosts", job.hosts},
+            {"hosts", elsewhere ? std::vector<std::string>() : job.hosts},
+            {"left_out", 0},
             {"communicators", Json::array()}};
+  const int indent = depth == ReportDepth::kAll ? 1 : -1;
+  constexpr size_t kMoreDigits = 16;  // of "left_out"
+  size_t bytes = json_text(json, indent).size() + kMoreDigits;
   for (const WatchedCommunicator& communicator : job.communicators) {
-    json["communicators"].push_back(reporter.communicator(communicator));
+    Json one = reporter.communicator(communicator);
+    bytes += most_bytes == SIZE_MAX ? 0 : json_text(one, indent).size() + 1;
+    if (bytes <= most_bytes) {
+      json["communicators"].push_back(std::move(one));
+    } else {
+      json["left_out"] = json["left_out"].get<size_t>() + 1;
+    }
   }
   if (job.network) {
     json["communicators"] = reporter.nccl_communicators(job);
   }
-  // Names may hold any bytes.
-  return json.dump(depth == ReportDepth::kAll ? 1 : -1,
-                   ' ',
-                   false,
-                   nlohmann::json::error_handler_t::replace) +
-         "\n";
+  return json_text(json, indent) + "\n";
 }
 
 std::string record_answer_json(const Result<std::string>& file) {
   const Json json = file.ok() ? Json{{"file", *file}} : Json{{"error", file.status().message()}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(json, -1) + "\n";
 }
 
 }  // namespace ho

@@ -46,13 +46,16 @@ struct WatchedJob {
 };
 
 // What of the operations is told: those under way and the last that ended, or all that are kept.
-enum class ReportDepth : uint8_t { kNow, kAll };
+// Who asks from elsewhere knows the ranks of the job, and gets of each channel the first under way.
+enum class ReportDepth : uint8_t { kElsewhere, kNow, kAll };
 
-// Times are nanoseconds since 1970; `steady_ns` and `unix_ns` are now.
+// Times are nanoseconds since 1970; `steady_ns` and `unix_ns` are now. Communicators that do not
+// fit into `most_bytes` are counted and left out.
 [[nodiscard]] std::string report_json(const WatchedJob& job,
                                       ReportDepth depth,
                                       int64_t steady_ns,
-                                      int64_t unix_ns);
+                                      int64_t unix_ns,
+                                      size_t most_bytes = SIZE_MAX);
 // Where a record was written, or why not.
 [[nodiscard]] std::string record_answer_json(const Result<std::string>& file);
 

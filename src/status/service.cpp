@@ -110,6 +110,10 @@ struct StatusService::Watched {
   std::string path;  // of its socket; "": there is none
   WatchedJob job;
   bool write_due = false;
+  Member::AskOthers ask_others = {};
+  // Of one question at a time, by its number: who asks meanwhile gets the same answer.
+  uint64_t question = 0;
+  std::shared_ptr<OtherRanks> others = {};
 };
 
 StatusService::Member::Member(std::shared_ptr<StatusService> service, WatchedJob job)
@@ -169,6 +173,31 @@ void StatusService::Member::set_name(uint64_t key, const std::string& name) {
       each.name = each.key == key ? name : each.name;
     }
   }
+}
+
+void StatusService::Member::ask_others_with(AskOthers ask) {
+  if (service_ != nullptr && service_->process_ == ::getpid()) {
+    const std::scoped_lock lock(service_->mutex_);
+    watched_->ask_others = std::move(ask);
+  }
+}
+
+void StatusService::Member::take(uint64_t question, uint32_t rank, std::string_view report) {
+  if (service_ == nullptr) {
+    return;
+  }
+  const std::scoped_lock lock(service_->mutex_);
+  if (watched_->others != nullptr && watched_->question == question) {
+    watched_->others->take(rank, report);
+    if (watched_->others->complete()) {
+      service_->wake_.ring();
+    }
+  }
+}
+
+std::string StatusService::Member::report(size_t most_bytes) const {
+  return service_ == nullptr ? "{}"
+                             : service_->report(*watched_, ReportDepth::kElsewhere, most_bytes);
 }
 
 void StatusService::Member::failed(uint64_t key, const std::string& cause) {
@@ -283,8 +312,9 @@ bool StatusService::wait_for_events() {
   Deadline until = Deadline::max();
   for (const Connection& connection : connections_) {
     const int events = connection.answered ? POLLOUT : POLLIN;
-    waited.push_back({connection.fd.get(), static_cast<short>(events), 0});
-    until = std::min(until, connection.end);
+    const bool waits = connection.others != nullptr;
+    waited.push_back({waits ? -1 : connection.fd.get(), static_cast<short>(events), 0});
+    until = std::min(until, waits ? connection.others->end() : connection.end);
   }
   const auto most = std::chrono::ceil<std::chrono::milliseconds>(left(until));
   (void)::poll(
@@ -319,8 +349,12 @@ void StatusService::accept_all(const std::shared_ptr<Watched>& job) {
 }
 
 bool StatusService::serve(Connection& connection) {
-  if (!connection.answered && !read_question(connection)) {
+  const bool has_read = connection.answered || connection.others != nullptr;
+  if (!has_read && !read_question(connection)) {
     return false;
+  }
+  if (connection.others != nullptr) {
+    answer_with_others(connection);
   }
   while (!connection.answer.empty()) {
     const ssize_t sent = ::send(
@@ -345,14 +379,45 @@ bool StatusService::read_question(Connection& connection) {
     return true;
   }
   connection.question.resize(std::min(end, connection.question.size()));
-  connection.answer = answer_to(connection);
-  connection.answered = true;
+  if (connection.question == kAskOthers) {
+    connection.others = ask_others(*connection.job);
+  }
+  if (connection.others == nullptr) {
+    connection.answer = answer_to(connection);
+    connection.answered = true;
+  }
   return true;
+}
+
+std::shared_ptr<OtherRanks> StatusService::ask_others(Watched& job) {
+  const std::scoped_lock lock(mutex_);
+  if (job.ask_others && (job.others == nullptr || job.others->over(Clock::now()))) {
+    job.others =
+        std::make_shared<OtherRanks>(job.job.rank, job.job.world_size, deadline_after(kOthersTime));
+    job.ask_others(++job.question);
+  }
+  return job.ask_others ? job.others : nullptr;
+}
+
+void StatusService::answer_with_others(Connection& connection) {
+  const std::scoped_lock lock(mutex_);
+  if (!connection.others->over(Clock::now())) {
+    return;
+  }
+  connection.answer = connection.others->text();
+  connection.answered = true;
+  if (connection.job->others == connection.others) {
+    connection.job->others = nullptr;
+  }
+  connection.others = nullptr;
 }
 
 std::string StatusService::answer_to(const Connection& connection) {
   if (connection.question == kAskStatus) {
     return report(*connection.job, ReportDepth::kNow);
+  }
+  if (connection.question == kAskOthers) {
+    return "{\"error\": \"other ranks cannot be asked from this one\"}\n";
   }
   if (connection.question == kAskRecord) {
     return record_answer_json(write_record(*connection.job));
@@ -360,13 +425,13 @@ std::string StatusService::answer_to(const Connection& connection) {
   return "{\"error\": \"a question of another version of horing\"}\n";
 }
 
-std::string StatusService::report(const Watched& job, ReportDepth depth) {
+std::string StatusService::report(const Watched& job, ReportDepth depth, size_t most_bytes) {
   WatchedJob copy;
   {
     const std::scoped_lock lock(mutex_);
     copy = job.job;
   }
-  return report_json(copy, depth, now_ns(), unix_now_ns());
+  return report_json(copy, depth, now_ns(), unix_now_ns(), most_bytes);
 }
 
 Result<std::string> StatusService::write_record(Watched& job) {

@@ -6,11 +6,14 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,6 +21,7 @@
 #include "os/clock.hpp"
 #include "os/event_fd.hpp"
 #include "os/fd.hpp"
+#include "status/others.hpp"
 #include "status/report.hpp"
 
 namespace ho {
@@ -35,10 +39,17 @@ class StatusService {
   // How long failures wait for their files, all of them together: a job may have many
   // communicators.
   static constexpr std::chrono::milliseconds kWriteTime{1000};
+  // How long ranks of other hosts have for their answers, of what `horing status` waits for this
+  // one.
+  static constexpr std::chrono::milliseconds kOthersTime{500};
 
   // A rank of a job, as long as it lives. Any thread.
   class Member {
    public:
+    // Asks the other ranks of the job what they do, with the number of that question; take() is
+    // told what comes of it. Neither waits.
+    using AskOthers = std::function<void(uint64_t)>;
+
     // `job` without communicators.
     Member(std::shared_ptr<StatusService> service, WatchedJob job);
     ~Member();
@@ -50,6 +61,11 @@ class StatusService {
     void add(WatchedCommunicator communicator);
     void remove(uint64_t key);
     void set_name(uint64_t key, const std::string& name);
+    // Called with the service's lock held, and never again once this has returned with another one.
+    void ask_others_with(AskOthers ask);
+    void take(uint64_t question, uint32_t rank, std::string_view report);
+    // For who asks so from elsewhere.
+    [[nodiscard]] std::string report(size_t most_bytes) const;
     // The communicator has ended. Waits, for a moment, until the file is written, where there is to
     // be one.
     void failed(uint64_t key, const std::string& cause);
@@ -73,6 +89,7 @@ class StatusService {
     std::string answer;  // what is left of it
     bool answered = false;
     Deadline end;
+    std::shared_ptr<OtherRanks> others = {};  // what its answer waits for
   };
 
   StatusService(EventFd wake, std::string record_folder);
@@ -85,7 +102,12 @@ class StatusService {
   [[nodiscard]] bool serve(Connection& connection);
   [[nodiscard]] bool read_question(Connection& connection);
   [[nodiscard]] std::string answer_to(const Connection& connection);
-  [[nodiscard]] std::string report(const Watched& job, ReportDepth depth);
+  // Null: nobody can be asked.
+  [[nodiscard]] std::shared_ptr<OtherRanks> ask_others(Watched& job);
+  void answer_with_others(Connection& connection);
+  [[nodiscard]] std::string report(const Watched& job,
+                                   ReportDepth depth,
+                                   size_t most_bytes = SIZE_MAX);
   // Where the file is, or why it could not be written.
   [[nodiscard]] Result<std::string> write_record(Watched& job);
   void write_due();

@@ -114,6 +114,13 @@ struct WaitHint {
   bool intra_releases = true;
 };
 
+// What has become of the links whose own rail is this one.
+struct RailUse {
+  uint64_t failovers = 0;  // how often they have left it, or come back to it
+  uint32_t links = 0;      // that have had connections
+  double away = 0;         // of them, by the part of their messages that goes over other rails
+};
+
 class Transport {
  public:
   Transport() = default;
@@ -149,8 +156,16 @@ class Transport {
   // at once because a link is being mended.
   enum class Service : uint8_t { kNone, kNowAndThen, kSoon };
   [[nodiscard]] virtual Service service() const { return Service::kNone; }
-  // How often links have gone on over other connections.
-  [[nodiscard]] virtual uint64_t failovers() const { return 0; }
+  // By this host's rails, where links fail over; else nothing.
+  [[nodiscard]] virtual std::span<const RailUse> rail_use() const { return {}; }
+  // Of all rails.
+  [[nodiscard]] uint64_t failovers() const {
+    uint64_t all = 0;
+    for (const RailUse& rail : rail_use()) {
+      all += rail.failovers;
+    }
+    return all;
+  }
   // Whether a try call that is never repeated touches the caller's memory no more. Where not, the
   // transport must not make progress once the memory is the caller's again.
   [[nodiscard]] virtual bool forgets_abandoned() const { return true; }

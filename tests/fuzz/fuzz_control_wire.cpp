@@ -30,6 +30,7 @@ void decode_all(View body) {
   again(body, ho::wire::decode<ho::LeaveNotice>);
   again(body, ho::wire::decode<ho::CallQuestion>);
   again(body, ho::wire::decode<ho::Membership>);
+  again(body, ho::wire::decode<ho::StatusReport>);
   if (const auto states = ho::wire::decode<std::vector<ho::RankState>>(body); states.ok()) {
     fuzz::require(ho::wire::decode<std::vector<ho::RankState>>(ho::wire::encode(*states)).ok());
   }

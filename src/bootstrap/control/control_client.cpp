@@ -396,6 +396,10 @@ void ControlClient::handle(const wire::Message& message) {
     case wire::Type::kStateQuery:
       answer_query(message.header.id);
       return;
+    case wire::Type::kStatusQuestion:
+    case wire::Type::kStatusReport:
+      handle_status(message);
+      return;
     case wire::Type::kDecision: {
       const auto outcome = wire::decode<wire::Outcome>(message.body);
       settle(outcome.ok() ? message.header.id : kWholeJob,

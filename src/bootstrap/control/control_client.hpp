@@ -56,6 +56,8 @@ class ControlClient final : public ControlPlane {
   void report(const FailureReport& failure) override;
   void leave(const LeaveNotice& leave_notice) override;
   void ask(const CallQuestion& question) override;
+  void answer_status(StatusCallbacks callbacks) override;
+  void ask_status(uint64_t number) override;
   void end_gathers(std::string_view tag_end, const Status& why) override;
   void forget_gathers(std::string_view tag_end) override;
   [[nodiscard]] Status why_over(std::string_view tag_end) override;
@@ -98,6 +100,7 @@ class ControlClient final : public ControlPlane {
   void tell_unless_settled(wire::Type type, const News& news);
   void take_part(Gather& gather, const wire::Message& message);
   void answer_query(uint64_t id);
+  void handle_status(const wire::Message& message);
   // Where this process is found when the connection is lost; and where the coordinator is.
   void offer_addresses();
   void take_addresses(const wire::Message& message);
@@ -136,6 +139,7 @@ class ControlClient final : public ControlPlane {
   uint64_t next_id_ = 1;
   std::map<std::string, Status> ended_tags_;  // how tags end that no gather can complete under
   std::optional<Callbacks> callbacks_;
+  StatusCallbacks status_callbacks_;
   std::optional<Status> job_decision_;      // on the whole job
   std::vector<FailureDecision> decisions_;  // not delivered yet
   struct Joined {

@@ -1,6 +1,8 @@
 // The all-gathers of a rank: a call queues its contribution and waits for the thread that reads to
-// hand over the parts, or the reason why there will be none.
+// hand over the parts, or the reason why there will be none. And what `horing status` asks.
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "bootstrap/control/control_client.hpp"
 
@@ -143,6 +145,44 @@ Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
     blobs.push_back(std::move(*blob));
   }
   return blobs;
+}
+
+void ControlClient::answer_status(StatusCallbacks callbacks) {
+  const Lock lock(mutex_);
+  status_callbacks_ = std::move(callbacks);
+}
+
+void ControlClient::ask_status(uint64_t number) {
+  {
+    const Lock lock(mutex_);
+    tell(wire::Type::kStatusQuestion, number);
+  }
+  wake();
+}
+
+// What is malformed is no answer: nothing but `horing status` wants it.
+void ControlClient::handle_status(const wire::Message& message) {
+  StatusCallbacks callbacks;
+  {
+    const Lock lock(mutex_);
+    callbacks = status_callbacks_;
+  }
+  if (!callbacks.report) {
+    return;
+  }
+  if (message.header.type == wire::Type::kStatusReport) {
+    if (const auto report = wire::decode<StatusReport>(message.body); report.ok()) {
+      callbacks.on_report(message.header.id, *report);
+    }
+    return;
+  }
+  const std::string text = callbacks.report();
+  const auto bytes = std::as_bytes(std::span(text));
+  const Lock lock(mutex_);
+  tell(wire::Type::kStatusReport,
+       0,
+       ControlConnection::body_of(
+           StatusReport{GlobalRank(rendezvous_.rank), {bytes.begin(), bytes.end()}}));
 }
 
 }  // namespace ho

@@ -35,6 +35,16 @@ class ControlPlane {
     std::function<void()> on_coordinator_end = {};
   };
 
+  // For `horing status`, which works while all else waits. Both run on the control plane's thread,
+  // and take no lock that a thread may hold for long.
+  struct StatusCallbacks {
+    // What this rank does, as JSON, at most wire::kMaxStatusBytes.
+    std::function<std::string()> report;
+    // What another rank does, asked with that number. Each of them comes once; of one that does not
+    // answer nothing comes.
+    std::function<void(uint64_t number, const StatusReport&)> on_report;
+  };
+
   // Collective. Waits for all ranks until the deadline (rank 0 listens), proves the key both ways,
   // refuses other versions, worlds and duplicate ranks with a message that names them. Rank 0 may
   // bring sockets that listen at the rendezvous' address already.
@@ -77,6 +87,11 @@ class ControlPlane {
   virtual void leave(const LeaveNotice& leave_notice) = 0;
   // Tells the other members in which call this rank waits. Any thread. Never blocks.
   virtual void ask(const CallQuestion& question) = 0;
+  // From now on others may ask what this rank does, and this rank them. Once.
+  virtual void answer_status(StatusCallbacks callbacks) = 0;
+  // Asks all other ranks what they do. Numbers are this rank's own; who asks again hears no more of
+  // what was asked before. Any thread. Never blocks.
+  virtual void ask_status(uint64_t number) = 0;
   // Ends this rank's all_gathers, now and later, whose tags end so: a member will not come any
   // more.
   virtual void end_gathers(std::string_view tag_end, const Status& why) = 0;

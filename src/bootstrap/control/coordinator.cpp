@@ -292,6 +292,14 @@ Status Coordinator::dispatch(uint32_t rank, wire::Message& message) {
     case wire::Type::kReleased:
       job_->failures.release(rank, message.header.id);
       return {};
+    case wire::Type::kStatusQuestion:
+      job_->status.ask(rank, message.header.id);
+      return {};
+    case wire::Type::kStatusReport: {
+      HORING_ASSIGN(StatusReport report, wire::decode<StatusReport>(message.body));
+      job_->status.report(rank, std::move(report));
+      return {};
+    }
     case wire::Type::kAddresses: {
       HORING_ASSIGN(const auto addresses, wire::decode<wire::Addresses>(message.body));
       if (sessions_) {
@@ -312,6 +320,9 @@ void Coordinator::drop(uint32_t rank) {
     connections_.flush(rank);
   }
   connections_.drop(rank);
+  if (job_) {
+    job_->status.gone(rank);
+  }
   if (sessions_) {
     sessions_->forget(rank);
   }

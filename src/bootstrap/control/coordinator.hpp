@@ -15,6 +15,7 @@
 #include "bootstrap/control/peer_connections.hpp"
 #include "bootstrap/control/rendezvous_acceptor.hpp"
 #include "bootstrap/control/sessions.hpp"
+#include "bootstrap/control/status_questions.hpp"
 #include "bootstrap/failure/communicator_failures.hpp"
 #include "bootstrap/messages/wire.hpp"
 #include "os/clock.hpp"
@@ -43,9 +44,10 @@ class Coordinator {
   // Once all have joined.
   struct Job {
     Job(PeerConnections& peers, std::vector<std::string> names)
-        : failures(std::move(names)), passed_on(peers, failures) {}
+        : failures(std::move(names)), passed_on(peers, failures), status(peers) {}
     CommunicatorFailures failures;
     PassedOn passed_on;
+    StatusQuestions status;
     std::vector<uint32_t> left_while_deciding;
   };
 

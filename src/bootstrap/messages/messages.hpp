@@ -83,6 +83,12 @@ struct CallQuestion {
   std::vector<std::byte> call;  // as the members write and read it
 };
 
+// What `horing status` on one host is told of a rank elsewhere.
+struct StatusReport {
+  GlobalRank rank;                // the coordinator fills it in
+  std::vector<std::byte> report;  // JSON; empty: the rank has left, or is gone
+};
+
 // One outcome for all ranks of a communicator.
 struct FailureDecision {
   Status cause;  // first cause first; the message names ranks

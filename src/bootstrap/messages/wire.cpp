@@ -237,6 +237,15 @@ void fields(Io& io, Is<CallQuestion> auto& question) {
              [&] { return "has a call of " + std::to_string(question.call.size()) + " bytes"; });
 }
 
+template <typename Io>
+void fields(Io& io, Is<StatusReport> auto& report) {
+  io.begin("report for horing status");
+  io.rank(report.rank);
+  io.blob(report.report);
+  io.require(report.report.size() <= kMaxStatusBytes,
+             [&] { return "has " + std::to_string(report.report.size()) + " bytes"; });
+}
+
 }  // namespace
 
 HeaderBytes encode(const Header& header) {
@@ -335,6 +344,7 @@ HORING_WIRE_MESSAGE(std::vector<RankState>)
 HORING_WIRE_MESSAGE(LeaveNotice)
 HORING_WIRE_MESSAGE(CallQuestion)
 HORING_WIRE_MESSAGE(Membership)
+HORING_WIRE_MESSAGE(StatusReport)
 #undef HORING_WIRE_MESSAGE
 
 }  // namespace ho::wire

@@ -30,6 +30,7 @@ inline constexpr size_t kMaxStates = 2048;
 inline constexpr size_t kMaxChannels = 16;
 inline constexpr size_t kMaxCallBytes = 64;
 inline constexpr size_t kMaxAddresses = 64;
+inline constexpr size_t kMaxStatusBytes = size_t{64} << 10U;
 // A blob with its tag and the largest list of members.
 inline constexpr size_t kMaxBodyBytes = kMaxBlobBytes + size_t{4} * kMaxWorldSize + 4096;
 
@@ -54,8 +55,11 @@ enum class Type : uint8_t {
   kAddresses = 17,  // coordinator, then rank: where its process listens
   kReceived = 18,   // either: the id is how many messages have come from the other one, this type
                     // not counted
+  // For `horing status`:
+  kStatusQuestion = 19,  // rank: what do all others do? The id is its own. Coordinator: and you?
+  kStatusReport = 20,    // rank: a StatusReport; coordinator: another rank's, with the asker's id
 };
-inline constexpr uint8_t kLastType = 18;
+inline constexpr uint8_t kLastType = 20;
 
 inline constexpr size_t kHeaderBytes = 16;
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
@@ -126,8 +130,8 @@ struct Outcome {
 };
 
 // Of RankClaim, Welcome, Addresses, ResumeClaim, Contribution, GatheredPart, Outcome,
-// FailureReport, Membership, LeaveNotice, CallQuestion and std::vector<RankState>. Texts and lists
-// are cut to their limits.
+// FailureReport, Membership, LeaveNotice, CallQuestion, StatusReport and std::vector<RankState>.
+// Texts and lists are cut to their limits.
 template <typename Message>
 [[nodiscard]] Buffer encode(const Message& message);
 template <typename Message>

@@ -22,7 +22,7 @@ struct Context {
   uint32_t open_connections = 0;
   bool watches_peers = false;  // nobody else does
   ReplayBudget replay{};
-  uint64_t failovers = 0;
+  std::vector<RailUse> rail_use{};  // by this host's rails; empty without failover
 };
 
 // "rank 3" or peer_name, and "rank 3, rail 0" or peer_name.

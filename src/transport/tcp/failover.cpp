@@ -40,7 +40,12 @@ Failover::Failover(Context& context, const LinkKey& key, bool& event)
       epochs_(opens_),
       replay_(context.replay) {}
 
-Failover::~Failover() = default;
+Failover::~Failover() {
+  if (away_) {
+    rail_use().links -= 1;
+    rail_use().away -= *away_;
+  }
+}
 
 LinkConnections& Failover::connections() {
   return sources_.empty() ? unopened_ : *sources_.back().connections;
@@ -371,7 +376,11 @@ Replay::Written Failover::written_at(uint64_t number) {
 void Failover::note_resumed() {
   const int64_t now = now_ns();
   const Way& way = connections().way();
-  const bool home = part_over(home_, way.shares) == 1;
+  const double part = part_over(home_, way.shares);
+  const bool home = part == 1;
+  rail_use().links += away_ ? 0U : 1U;
+  rail_use().away += 1 - part - away_.value_or(0);
+  away_ = 1 - part;
   choice_.on_flows(way.shares, way.dials, now);
   event_ = true;
   mending_ = false;
@@ -379,7 +388,7 @@ void Failover::note_resumed() {
   if (!std::exchange(replaces_, false)) {
     return;
   }
-  context_.failovers += uint64_t{home || !cause_.ok()};
+  rail_use().failovers += uint64_t{home || !cause_.ok()};
   log_resumed(now, home);
 }
 

@@ -116,6 +116,8 @@ class Failover {
   [[nodiscard]] Replay::Written written_at(uint64_t number);
   void note_resumed();
   void log_resumed(int64_t now, bool home) const;
+  // Of the link's own rail.
+  [[nodiscard]] RailUse& rail_use() { return context_.rail_use.at(home_.own.at()); }
   void wake_at(int64_t time_ns) { context_.poller->wake_at(time_ns); }
   [[nodiscard]] bool loses(const Status& cause) const;
 
@@ -142,10 +144,11 @@ class Failover {
   int64_t lent_since_ns_ = 0;  // what is lent of the messages before that one; 0: nothing is
   uint64_t lent_before_ = 0;
 
-  bool lost_ = false;      // those in use
-  bool mending_ = false;   // since lost_at_ns_, because of cause_
-  bool replaces_ = false;  // others, or a first try that failed
-  Status cause_;           // ok: somebody chose to leave
+  std::optional<double> away_;  // as RailUse; nothing: no connections have stood yet
+  bool lost_ = false;           // those in use
+  bool mending_ = false;        // since lost_at_ns_, because of cause_
+  bool replaces_ = false;       // others, or a first try that failed
+  Status cause_;                // ok: somebody chose to leave
   std::string lost_path_;
   int64_t lost_at_ns_ = 0;
   int64_t first_try_at_ns_ = 0;

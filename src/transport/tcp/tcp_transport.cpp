@@ -89,14 +89,18 @@ class SocketTransport final : public TcpTransport {
     }
     next_tick_ns_ = now_ns() + tick_ns();
     context_.replay.most_bytes = context_.options.failover.copied_bytes;
-    return context_.options.failover.on ? watch_interfaces() : Status();
+    if (!context_.options.failover.on) {
+      return {};
+    }
+    context_.rail_use.resize(context_.options.rails.size());
+    return watch_interfaces();
   }
 
   [[nodiscard]] const TcpEndpoint& endpoint() const override { return endpoint_; }
   void set_peers(std::vector<TcpEndpoint> peers) override { context_.peers = std::move(peers); }
   [[nodiscard]] uint32_t open_connections() const override { return context_.open_connections; }
   void wake() override { context_.poller->wake_at(now_ns()); }
-  [[nodiscard]] uint64_t failovers() const override { return context_.failovers; }
+  [[nodiscard]] std::span<const RailUse> rail_use() const override { return context_.rail_use; }
 
   [[nodiscard]] Result<Link*> link(const LinkKey& key) override {
     if (const auto found = links_.find(key); found != links_.end()) {

@@ -2,6 +2,7 @@
 // again and again. Each message arrives once, in order, with its bytes; memory is given back only
 // when nothing reads it any more.
 #include <array>
+#include <cmath>
 #include <random>
 #include <span>
 
@@ -340,12 +341,23 @@ TEST_CASE("failover: a link leaves a rail that is silent, and comes back when it
   CHECK(has(ranks.link(1).to_string(), "127.0.0.2 -> 127.0.0.2, connected"));
   CHECK(ranks.at(0).failovers() == 1);
   CHECK(ranks.at(1).failovers() == 1);
+  const auto rail = [&](uint32_t rank, size_t index) { return ranks.at(rank).rail_use()[index]; };
+  for (const uint32_t rank : {0U, 1U}) {  // counted where it is the link's own
+    CHECK(rail(rank, 0).failovers == 1);
+    CHECK(rail(rank, 0).links == 1);
+    CHECK(rail(rank, 0).away == 1);
+    CHECK(rail(rank, 1).failovers == 0);
+    CHECK(rail(rank, 1).links == 0);
+  }
   ranks.silence({});
   ranks.drive_until([&] {
     return has(ranks.link(0).to_string(), "127.0.0.1 -> 127.0.0.1, connected") &&
            has(ranks.link(1).to_string(), "127.0.0.1 -> 127.0.0.1, connected");
   });
   converse(ranks, sizes);
+  CHECK(rail(0, 0).failovers == 2);
+  CHECK(rail(0, 0).links == 1);
+  CHECK(rail(0, 0).away == 0);
 }
 
 // Of a link over these of four rails.
@@ -433,6 +445,7 @@ TEST_CASE("failover: a slow rail keeps a part of its link's messages until it is
   CHECK(has(ranks.link(0).to_string(), "tcp 127.0.0.1 -> 127.0.0.1, connected"));
   run_until(250, "tcp 127.0.0.1 -> 127.0.0.1 with 31 % and 127.0.0.2 -> 127.0.0.2 with 23 % and ");
   CHECK(ranks.at(0).failovers() == 1);
+  CHECK(std::abs(ranks.at(0).rail_use()[0].away - 9.0 / 13) < 1e-9);  // weights 4 and 3 x 3
   run_until(1000, "tcp 127.0.0.1 -> 127.0.0.1, connected");
 }
 

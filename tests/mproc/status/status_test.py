@@ -32,6 +32,16 @@ if world.rank == 1:
     time.sleep(600)
 world.barrier()
 """
+# Rank 3 comes to every call long after the others.
+LATE_JOB = """
+import time
+import horing
+world = horing.Communicator()
+while True:
+    if world.rank == 3:
+        time.sleep(0.05)
+    world.barrier()
+"""
 
 
 def until(what, look, seconds=MOST):
@@ -154,6 +164,139 @@ class Hang(Case):
             raise AssertionError(self.status().stdout + (self.scratch / "job.log").read_text()) from late
         self.assertEqual(view["waited_for"], [1])
         self.assertRegex(self.status().stdout, r"(?m)^Ranks wait in the end for rank 1 \(\S+\): idle, since ")
+
+
+class Elsewhere(Case):
+    """Two nodes whose ranks have sockets in folders of their own, as on two hosts."""
+
+    # The second node's ranks, 2 and 3, are not found from the first.
+    APART = 'test "$RANK" -lt 2 || export HORING_STATUS_DIR="$0"; exec "$@"'
+
+    def start_apart(self, *command, **variables):
+        self.there = self.scratch / "there"
+        return self.start("sh", "-c", self.APART, str(self.there), *(command or ENDLESS), **variables)
+
+    def reports(self):
+        """As all of them are this machine's processes."""
+        found = super().reports()
+        return found if len(found) == 4 else found + [{"pid": pid} for pid in self.pids]
+
+    def seen(self, states, folder=None):
+        """Once the ranks, by number, are in one of these states."""
+        def look():
+            variables = {"HORING_STATUS_DIR": str(folder)} if folder else {}
+            answer = self.status("--json", **variables)
+            view = json.loads(answer.stdout) if answer.returncode == 0 else {"ranks": []}
+            found = [rank["state"] for rank in view["ranks"]]
+            matches = len(found) == len(states) and all(state in wanted for state, wanted in zip(found, states))
+            return view if matches else None
+        try:
+            return until(f"states {states}", look)
+        except AssertionError as late:
+            raise AssertionError(f"{late}:\n{self.status().stdout}") from late
+
+    def all_seen(self, folder=None):
+        alive = ("moves", "waits", "idle")
+        view = self.seen([alive] * 4, folder)
+        self.pids = [rank["pid"] for rank in view["ranks"]]
+        return view
+
+    def setUp(self):
+        super().setUp()
+        self.pids = []
+
+    def test_ranks_of_the_other_host_are_shown_with_all_that_they_know(self):
+        self.start_apart()
+        view = self.all_seen()
+        self.assertEqual([rank["elsewhere"] for rank in view["ranks"]], [False, False, True, True])
+        self.assertEqual(len({rank["pid"] for rank in view["ranks"]}), 4)
+        for rank in view["ranks"]:
+            self.assertEqual(rank["report"]["rank"], rank["rank"])
+            self.assertEqual(rank["host"], rank["report"]["host"])
+        table = self.status().stdout
+        self.assertRegex(table, r"(?m)^job [0-9a-f]{16}: 4 of 4 ranks answer; .*all_reduce_perf")
+        self.assertEqual(table.count(" 127."), 4, table)  # two rails of each node
+        # And from there; but rank 0's host has the coordinator that the question goes through.
+        there = self.all_seen(self.there)
+        self.assertEqual([rank["elsewhere"] for rank in there["ranks"]], [True, True, False, False])
+
+    def test_a_stopped_rank_of_the_other_host_is_named_and_waited_for(self):
+        self.start_apart()
+        view = self.all_seen()
+        self.stop(view, 2)
+        hung = self.seen([("waits",), ("waits",), ("does not answer",), ("waits",)])
+        self.assertEqual(hung["waited_for"], [2])
+        self.assertIsNone(hung["ranks"][2]["report"])
+        self.assertRegex(self.status().stdout, r"(?m)^Ranks wait in the end for rank 2 \(\S+\): does not answer")
+        # What it was asked meanwhile does not come as the answer of a later question.
+        for _ in range(3):
+            self.seen([("waits",), ("waits",), ("does not answer",), ("waits",)])
+        os.kill(self.pids[2], signal.SIGCONT)
+        completed = hung["ranks"][3]["report"]["communicators"][0]["completed"]
+        until("more calls", lambda: self.all_seen()["ranks"][2]["report"]["communicators"][0]["completed"] > completed)
+
+    def test_a_stopped_rank_0_leaves_the_other_host_missing(self):
+        self.start_apart()
+        self.stop(self.all_seen(), 0)
+        self.seen([("stopped",), ("waits",), ("does not answer",), ("does not answer",)])
+        self.assertRegex(self.status().stdout, r"(?m)^ +3 +\S+ +does not answer +on another host: look there$")
+
+    def test_questions_at_the_same_time_are_all_answered(self):
+        self.start_apart()
+        self.all_seen()
+        asking = [subprocess.Popen([HORING, "status", "--json"], env=self.environment(), stdout=subprocess.PIPE, text=True)
+                  for _ in range(8)]
+        views = [json.loads(each.communicate(timeout=MOST)[0]) for each in asking]
+        for view in views:
+            self.assertEqual([rank["rank"] for rank in view["ranks"]], [0, 1, 2, 3])
+            self.assertGreater(sum(rank["report"] is not None for rank in view["ranks"]), 0)
+        self.all_seen()
+
+    def test_old_questions_are_answered_for_the_rank_alone(self):
+        self.start_apart()
+        view = self.all_seen()
+        for question, expected in ((b"horing 1 status\n", 1), (b"horing 1 others\n", 3)):
+            client = socket.socket(socket.AF_UNIX)
+            self.addCleanup(client.close)
+            client.settimeout(MOST)
+            client.connect(str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}"))
+            client.sendall(question)
+            answer = b""
+            while part := client.recv(65536):
+                answer += part
+            lines = answer.decode().splitlines()
+            self.assertEqual(len(lines), expected)
+            if expected == 1:
+                self.assertEqual(json.loads(lines[0])["rank"], 0)
+            else:
+                self.assertEqual([line.split(" ")[0] for line in lines], ["1", "2", "3"])
+
+    @unittest.skipUnless(LIBRARY, "a sanitizer's runtime cannot be loaded late")
+    def test_the_rank_that_enters_its_calls_last_is_named(self):
+        self.start_apart(sys.executable, "-c", LATE_JOB, HORING_LIBRARY=LIBRARY)
+        def look():
+            view = self.view()
+            late = view["late"] if view else []
+            return view if late and late[0]["tells"] and late[0]["last"] == 3 else None
+        view = until("a straggler", look)
+        (late,) = view["late"]
+        self.assertEqual([each["rank"] for each in late["ranks"]], [0, 1, 2, 3])
+        self.assertRegex(self.status().stdout, r"(?m)^Rank 3 \(\S+\) enters its calls last: \d.* after the middle one")
+        self.assertRegex(self.status("--prometheus").stdout, r'(?m)^horing_rank_late_seconds{.*rank="3",host="\S+",.*} 0\.')
+
+
+class Rails(Case):
+    def test_rails_of_links_that_fail_over_say_what_they_carry(self):
+        self.start(HORING_FAILOVER="1")
+        def look():
+            rails = [rail for rank in self.moving()["ranks"] for rail in rank["report"]["communicators"][0]["rails"]]
+            return rails if any("links" in rail for rail in rails) else None
+        rails = until("links of rails", look)
+        self.assertEqual({rail["failovers"] for rail in rails}, {0})
+        self.assertEqual({rail["own_share"] for rail in rails if "links" in rail}, {1})
+        self.assertRegex(self.status().stdout, r"(?m)^host +rail at +interface +Mbit/s +failovers +carries$")
+        self.assertRegex(self.status("--prometheus").stdout, r"(?m)^horing_rail_failovers_total{.*} 0$")
+        self.assertRegex(self.status("--prometheus").stdout, r"(?m)^horing_rail_own_share{.*} 1$")
 
 
 class UnderNccl(Case):
@@ -430,10 +573,11 @@ class Hostile(Case):
         listener.listen()
         for nonsense in (b"\xff\x00", b"[]", b'{"time_ns": "x"}', b'{"host": 3, "time_ns": 1, "communicators": [[]]}'):
             asking = subprocess.Popen([HORING, "status"], env=self.environment(), stdout=subprocess.PIPE, text=True)
-            connection, _ = listener.accept()
-            connection.recv(100)
-            connection.sendall(nonsense)
-            connection.close()
+            for _ in range(2):  # what it does, and what others do
+                connection, _ = listener.accept()
+                connection.recv(100)
+                connection.sendall(nonsense)
+                connection.close()
             self.assertRegex(asking.communicate(timeout=MOST)[0], r"(?m)^ +7 +\d+ +answers what is no report$")
             self.assertEqual(asking.returncode, 0)
 

@@ -13,9 +13,11 @@
 #include <sstream>
 #include <tuple>
 
+#include "base/quantity.hpp"
 #include "os/clock.hpp"
 #include "os/fd_passing.hpp"
 #include "os/local_socket.hpp"
+#include "status/others.hpp"
 
 namespace ho {
 namespace {
@@ -113,6 +115,44 @@ class Question {
   Fd fd_;
 };
 
+// Of each job the first rank whose process is not stopped; by the ranks, sorted by job.
+std::vector<RankReply> to_ask_for_others(const std::vector<RankReply>& ranks) {
+  std::vector<RankReply> chosen;
+  for (const RankReply& rank : ranks) {
+    const bool first = chosen.empty() || chosen.back().name.job != rank.name.job;
+    if (first && without_answer(rank.pid) != RankAnswer::kStopped) {
+      chosen.push_back({.name = rank.name});
+    }
+  }
+  return chosen;
+}
+
+// What one rank says of others, of those that have not been asked here.
+void add_others(const RankReply& said, std::vector<RankReply>& ranks) {
+  std::set<uint32_t> here;
+  for (const RankReply& rank : ranks) {
+    if (rank.name.job == said.name.job) {
+      here.insert(rank.name.rank);
+    }
+  }
+  std::string_view rest = said.answer;
+  while (!rest.empty()) {
+    const auto line = parse_other_rank(take_until(rest, '\n'));
+    if (!line || !here.insert(line->first).second) {
+      continue;
+    }
+    const std::string_view text = line->second;
+    RankReply& rank = ranks.emplace_back();
+    rank.name = StatusSocketName{said.name.job, line->first, 0};
+    rank.elsewhere = true;
+    rank.what = text == "gone"       ? RankAnswer::kGone
+                : text == "left out" ? RankAnswer::kLeftOut
+                : text.empty()       ? RankAnswer::kNoAnswer
+                                     : RankAnswer::kAnswered;
+    rank.answer = rank.what == RankAnswer::kAnswered ? text : "";
+  }
+}
+
 void read_until(std::vector<Question>& questions, Deadline end) {
   while (!passed(end)) {
     std::vector<pollfd> waited;
@@ -165,9 +205,23 @@ RankReplies ask_ranks(const std::vector<std::string>& folders,
       replies.ranks.pop_back();
     }
   }
+  std::vector<RankReply> others =
+      question == kAskStatus ? to_ask_for_others(replies.ranks) : std::vector<RankReply>();
+  const auto path_of = [&](const RankReply& rank) {
+    return std::ranges::find(sockets, rank.name, &Socket::name)->path;
+  };
+  for (RankReply& rank : others) {
+    Question one(rank);
+    if (one.ask(path_of(rank), kAskOthers)) {
+      questions.push_back(std::move(one));
+    }
+  }
   read_until(questions, end);
   for (Question& each : questions) {
     each.give_up();
+  }
+  for (const RankReply& rank : others) {
+    add_others(rank, replies.ranks);
   }
   return replies;
 }

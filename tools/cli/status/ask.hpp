@@ -1,5 +1,5 @@
 // Asks the ranks of this user's jobs that run on this host, all at once, and waits for no rank
-// longer than for the others.
+// longer than for the others. One of them asks those of other hosts.
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,8 @@ enum class RankAnswer : uint8_t {
   kStopped,     // its process is (SIGSTOP, a debugger)
   kNoAnswer,    // its process runs
   kOtherOwner,  // its process is not this user's
+  kGone,        // of another host: it is not connected to rank 0 any more
+  kLeftOut,     // of another host: there was no room for its answer
 };
 
 struct RankReply {
@@ -25,6 +27,7 @@ struct RankReply {
   pid_t pid = 0;  // as this process has it; 0: not to be seen from here
   RankAnswer what = RankAnswer::kNoAnswer;
   std::string answer = {};
+  bool elsewhere = false;  // another rank was asked for it
 };
 
 struct RankReplies {
@@ -34,7 +37,8 @@ struct RankReplies {
 };
 
 // `job`: the beginning of the name of those to ask; "": of all. Sockets whose process has ended are
-// removed.
+// removed. Asked for their status, one rank of each job says what those do that have no socket
+// here.
 [[nodiscard]] RankReplies ask_ranks(const std::vector<std::string>& folders,
                                     std::string_view job,
                                     std::string_view question,

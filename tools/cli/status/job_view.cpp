@@ -30,7 +30,8 @@ Json communicators_of(const RankView& rank) {
 }
 
 double seconds_between(int64_t earlier_ns, int64_t later_ns) {
-  return std::max(0.0, static_cast<double>(later_ns - earlier_ns) / kNsPerSecond);
+  return std::max(0.0,
+                  (static_cast<double>(later_ns) - static_cast<double>(earlier_ns)) / kNsPerSecond);
 }
 
 std::string since_text(double seconds) {
@@ -154,45 +155,13 @@ void read_operations(const Json& report, RankView& view) {
   }
 }
 
-std::string_view unanswered_text(RankAnswer what) {
-  switch (what) {
-    case RankAnswer::kStopped:
-      return "stopped";
-    case RankAnswer::kOtherOwner:
-      return "another user's";
-    case RankAnswer::kAnswered:
-    case RankAnswer::kNoAnswer:
-      break;
-  }
-  return "does not answer";
-}
-
-RankView rank_view(const RankReply& reply) {
-  RankView view;
-  view.rank = reply.name.rank;
-  view.pid = reply.pid;
-  if (reply.what != RankAnswer::kAnswered) {
-    view.state = unanswered_text(reply.what);
-    return view;
-  }
-  try {
-    const Json report = Json::parse(reply.answer);
-    view.host = escaped(report.at("host").get<std::string>());
-    read_operations(report, view);
-    view.report = report;
-  } catch (const Json::exception&) {
-    view = {.rank = reply.name.rank, .pid = reply.pid, .state = "answers what is no report"};
-  }
-  return view;
-}
-
 // Ranks that others know of and that were not asked, or have no socket here.
 void add_missing(JobView& view) {
-  const auto knows = std::ranges::find_if(view.ranks, [](const RankView& each) {
-    return each.report.is_object() && !each.report.at("hosts").empty();
+  const auto here = [](const RankView& each) { return each.report.is_object() && !each.elsewhere; };
+  const auto knows = std::ranges::find_if(view.ranks, [&](const RankView& each) {
+    return here(each) && !each.report.at("hosts").empty();
   });
-  const auto answers = std::ranges::find_if(
-      view.ranks, [](const RankView& each) { return each.report.is_object(); });
+  const auto answers = std::ranges::find_if(view.ranks, here);
   if (answers == view.ranks.end()) {
     return;
   }
@@ -201,9 +170,11 @@ void add_missing(JobView& view) {
   std::set<std::string> hosts_here;
   for (const RankView& each : view.ranks) {
     there.insert(each.rank);
-    hosts_here.insert(each.host);
+    if (!each.elsewhere) {
+      hosts_here.insert(each.host);
+    }
   }
-  constexpr uint32_t kMaxRanks = 1U << 20;
+  constexpr uint32_t kMaxRanks = 1U << 16;
   const auto size = std::min(answers->report.value("world_size", 1U), kMaxRanks);
   const Json hosts = knows == view.ranks.end() ? Json::array() : knows->report.at("hosts");
   const auto host_of = [&](uint32_t rank) {
@@ -212,11 +183,11 @@ void add_missing(JobView& view) {
   };
   for (uint32_t rank = 0; rank < size; ++rank) {
     if (!there.contains(rank)) {
-      const bool here = hosts_here.contains(host_of(rank));
+      const bool on_this_host = hosts_here.contains(host_of(rank));
       view.ranks.push_back(
           {.rank = rank,
            .state = "missing",
-           .call = here ? "no process of it listens here" : "on another host: ask there"});
+           .call = on_this_host ? "no process of it listens here" : "on another host: ask there"});
     }
   }
   for (RankView& each : view.ranks) {
@@ -299,6 +270,96 @@ std::string connections_table(const JobView& view) {
          (lines.size() > kMaxLines ? fmt::format("and {} more\n", lines.size() - kMaxLines) : "");
 }
 
+void set_unanswered(RankAnswer what, RankView& view) {
+  view.state = "does not answer";
+  switch (what) {
+    case RankAnswer::kStopped:
+      view.state = "stopped";
+      break;
+    case RankAnswer::kOtherOwner:
+      view.state = "another user's";
+      break;
+    case RankAnswer::kGone:
+      view.state = "missing";
+      view.call = "it is not connected to rank 0: it has left, or is gone";
+      break;
+    case RankAnswer::kLeftOut:
+      view.state = "left out";
+      view.call = "too many ranks for one answer: ask on its host";
+      break;
+    case RankAnswer::kAnswered:
+    case RankAnswer::kNoAnswer:
+      view.call = view.elsewhere ? "on another host: look there" : "";
+      break;
+  }
+}
+
+void read_recent(const Json& report, RankView& view) {
+  for (const Json& communicator : report.at("communicators")) {
+    const Json calls = communicator.value("recent", Json::array());
+    if (calls.empty()) {
+      continue;
+    }
+    RecentCalls& recent = view.recent.emplace_back();
+    recent.rank = view.rank;
+    recent.key = communicator.at("key").get<std::string>();
+    recent.where = where(communicator);
+    for (const Json& call : calls) {
+      recent.ns[{call.at(0).get<uint32_t>(), call.at(1).get<uint64_t>()}] =
+          call.at(2).get<int64_t>();
+    }
+  }
+}
+
+// Everything that is read of it later: what is no report is found here, and nowhere else.
+void check_report(const RankView& view) {
+  const Json& report = view.report;
+  (void)report.at("hosts").get_ref<const Json::array_t&>();
+  (void)report.value("world_size", 1U);
+  (void)report.value("program", std::string());
+  for (const Json& communicator : report.at("communicators")) {
+    (void)communicator.at("failovers").get<uint64_t>();
+    (void)where(communicator);
+    for (const Json& each : communicator.value("connections", Json::array())) {
+      (void)each.at("device").get<std::string>();
+      (void)each.at("sends").get<bool>();
+      (void)each.at("pending").get<uint64_t>();
+    }
+  }
+  JobView alone;
+  alone.ranks.push_back(view);
+  (void)rails_of(alone);
+  (void)connections_table(alone);
+}
+
+// Of a report nothing else is kept: copies of what is deep would need as much stack.
+bool is_shallow(int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
+  constexpr int kDeepest = 16;
+  return depth < kDeepest;
+}
+
+RankView rank_view(const RankReply& reply) {
+  RankView view{.rank = reply.name.rank, .pid = reply.pid, .elsewhere = reply.elsewhere};
+  const RankView unknown = view;
+  if (reply.what != RankAnswer::kAnswered) {
+    set_unanswered(reply.what, view);
+    return view;
+  }
+  try {
+    const Json report = Json::parse(reply.answer, is_shallow);
+    view.host = escaped(report.at("host").get<std::string>());
+    view.pid = reply.elsewhere ? report.at("pid").get<pid_t>() : reply.pid;
+    read_operations(report, view);
+    read_recent(report, view);
+    view.report = report;
+    check_report(view);
+  } catch (const Json::exception&) {
+    view = unknown;
+    view.state = "answers what is no report";
+  }
+  return view;
+}
+
 // "" where it was not counted before, or counts began again.
 std::string rate_text(std::optional<uint64_t> now, std::optional<uint64_t> before, double seconds) {
   return now && before && *now >= *before && seconds > 0
@@ -311,10 +372,16 @@ std::string rails_table(const JobView& view, const JobView* before) {
   if (rails.empty()) {
     return "";
   }
-  auto columns =
-      before == nullptr
-          ? headed("lllr", {"host", "rail at", "interface", "Mbit/s"})
-          : headed("lllrrr", {"host", "rail at", "interface", "Mbit/s", "sent", "received"});
+  std::vector<std::string> titles{"host", "rail at", "interface", "Mbit/s"};
+  if (before != nullptr) {
+    titles.insert(titles.end(), {"sent", "received"});
+  }
+  const bool fails_over = std::ranges::any_of(
+      rails, [](const RailView& rail) { return rail.links > 0 || rail.failovers > 0; });
+  if (fails_over) {
+    titles.insert(titles.end(), {"failovers", "carries"});
+  }
+  auto columns = headed("lll" + std::string(titles.size() - 3, 'r'), titles);
   const std::vector<RailView> earlier =
       before == nullptr ? std::vector<RailView>() : rails_of(*before);
   const auto key = [](const RailView& rail) {
@@ -330,22 +397,30 @@ std::string rails_table(const JobView& view, const JobView* before) {
       cells.push_back(rate_text(rail.sent_bytes, was.sent_bytes, seconds));
       cells.push_back(rate_text(rail.received_bytes, was.received_bytes, seconds));
     }
+    if (fails_over) {
+      cells.push_back(std::to_string(rail.failovers));
+      cells.push_back(rail.links == 0 ? "" : fmt::format("{:.0f} %", 100 * rail.own_share()));
+    }
     add_row(columns, cells);
   }
   return "\n" + aligned(columns);
 }
 
-std::string failovers_text(const JobView& view) {
-  std::map<std::string, uint64_t> failovers;
-  for (const RankView& rank : view.ranks) {
-    for (const Json& communicator : communicators_of(rank)) {
-      failovers[rank.host] += communicator.at("failovers").get<uint64_t>();
-    }
-  }
+std::string late_text(const JobView& view) {
   std::string text;
-  for (const auto& [host, count] : failovers) {
-    text +=
-        count > 0 ? fmt::format("{}: links went on over another rail {} times\n", host, count) : "";
+  for (const Lateness& late : view.late) {
+    if (late.tells()) {
+      const auto rank = std::ranges::find(view.ranks, late.last, &RankView::rank);
+      text += fmt::format(
+          "\nRank {}{} enters its calls{} last: {} after the middle one, of calls of {} "
+          "(medians of {})\n",
+          late.last,
+          rank->host.empty() ? "" : " (" + rank->host + ")",
+          late.where,
+          seconds_text(late.late_s.at(late.last)),
+          seconds_text(late.call_s),
+          late.calls);
+    }
   }
   return text;
 }
@@ -365,34 +440,44 @@ size_t JobView::answered() const {
       std::ranges::count_if(ranks, [](const RankView& each) { return each.report.is_object(); }));
 }
 
+namespace {
+
+void add_rail(const RankView& rank, const Json& json, RailView& rail) {
+  rail.mbit = json.at("mbit").get<uint64_t>();
+  if (json.contains("sent_bytes")) {
+    rail.sent_bytes = json.at("sent_bytes").get<uint64_t>();
+    rail.received_bytes = json.at("received_bytes").get<uint64_t>();
+  }
+  rail.time_ns = rank.report.at("time_ns").get<int64_t>();
+  rail.elsewhere = rail.elsewhere && rank.elsewhere;
+  const auto links = json.value("links", uint64_t{0});
+  rail.failovers += json.value("failovers", uint64_t{0});
+  rail.links += links;
+  rail.away += static_cast<double>(links) * (1 - json.value("own_share", 1.0));
+}
+
+}  // namespace
+
+// All ranks of a host have the same ones, and links of their own.
 std::vector<RailView> rails_of(const JobView& view) {
-  std::vector<RailView> rails;
+  std::map<std::tuple<std::string, std::string, std::string>, RailView> rails;
   for (const RankView& rank : view.ranks) {
     for (const Json& communicator : communicators_of(rank)) {
       for (const Json& each : communicator.at("rails")) {
-        RailView rail{rank.host,
-                      escaped(each.at("address").get<std::string>()),
-                      escaped(each.at("interface").get<std::string>()),
-                      each.at("mbit").get<uint64_t>()};
-        if (each.contains("sent_bytes")) {
-          rail.sent_bytes = each.at("sent_bytes").get<uint64_t>();
-          rail.received_bytes = each.at("received_bytes").get<uint64_t>();
-        }
-        rail.time_ns = rank.report.at("time_ns").get<int64_t>();
-        rails.push_back(std::move(rail));
+        const auto address = escaped(each.at("address").get<std::string>());
+        const auto interface = escaped(each.at("interface").get<std::string>());
+        const auto [found, is_new] = rails.try_emplace({rank.host, address, interface},
+                                                       RailView{rank.host, address, interface});
+        found->second.elsewhere = is_new || found->second.elsewhere;
+        add_rail(rank, each, found->second);
       }
     }
   }
-  // All ranks of a host have the same.
-  const auto key = [](const RailView& rail) {
-    return std::tie(rail.host, rail.address, rail.interface);
-  };
-  std::ranges::stable_sort(rails, {}, key);
-  const auto same = [&](const RailView& one, const RailView& other) {
-    return key(one) == key(other);
-  };
-  rails.erase(std::unique(rails.begin(), rails.end(), same), rails.end());
-  return rails;
+  std::vector<RailView> all;
+  for (auto& [key, rail] : rails) {
+    all.push_back(std::move(rail));
+  }
+  return all;
 }
 
 JobView view_of(const std::vector<RankReply>& replies) {
@@ -403,6 +488,11 @@ JobView view_of(const std::vector<RankReply>& replies) {
   }
   add_missing(view);
   view.waited_for = ends_of_waits(view.ranks);
+  std::vector<RecentCalls> recent;
+  for (const RankView& each : view.ranks) {
+    recent.insert(recent.end(), each.recent.begin(), each.recent.end());
+  }
+  view.late = lateness_of(recent);
   return view;
 }
 
@@ -436,18 +526,32 @@ std::string job_table(const JobView& view, const JobView* before) {
                         rank->state,
                         rank->call.empty() ? "" : ", " + rank->call);
   }
-  return text + connections_table(view) + rails_table(view, before) + failovers_text(view);
+  return text + late_text(view) + connections_table(view) + rails_table(view, before);
 }
 
 std::string job_json(const JobView& view) {
   nlohmann::ordered_json json{{"job", view.job},
                               {"program", view.program},
                               {"waited_for", view.waited_for},
+                              {"late", nlohmann::ordered_json::array()},
                               {"ranks", nlohmann::ordered_json::array()}};
+  for (const Lateness& late : view.late) {
+    nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+    for (const auto& [rank, late_s] : late.late_s) {
+      ranks.push_back({{"rank", rank}, {"late_s", late_s}});
+    }
+    json["late"].push_back({{"key", late.key},
+                            {"last", late.last},
+                            {"tells", late.tells()},
+                            {"calls", late.calls},
+                            {"call_s", late.call_s},
+                            {"ranks", std::move(ranks)}});
+  }
   for (const RankView& rank : view.ranks) {
     json["ranks"].push_back({{"rank", rank.rank},
                              {"pid", rank.pid},
                              {"host", rank.host},
+                             {"elsewhere", rank.elsewhere},
                              {"state", rank.state},
                              {"report", rank.report}});
   }

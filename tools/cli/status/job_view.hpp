@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/status/ask.hpp"
+#include "cli/status/late.hpp"
 
 namespace ho {
 
@@ -28,13 +29,15 @@ struct RankView {
   pid_t pid = 0;
   std::string host = {};
   // "waits", "moves", "idle", "failed", "starts"; of one that has not answered "stopped", "does not
-  // answer", "another user's", "missing".
+  // answer", "another user's", "missing", "left out".
   std::string state = {};
   std::string call = {};  // "all_reduce #12 of 64 MiB", since when it is idle, or why it has failed
   std::optional<RankWait> wait = {};
   uint64_t calls = 0;
   uint64_t bytes = 0;
   nlohmann::json report = {};  // its answer; null: none
+  bool elsewhere = false;      // on another host: another rank was asked for it
+  std::vector<RecentCalls> recent = {};
 };
 
 struct JobView {
@@ -43,6 +46,7 @@ struct JobView {
   std::vector<RankView> ranks;  // all, where one has answered
   // On whom those that wait do so in the end; empty: nobody waits, or in a circle.
   std::vector<uint32_t> waited_for;
+  std::vector<Lateness> late;  // by communicator
   [[nodiscard]] size_t answered() const;
 };
 
@@ -58,6 +62,15 @@ struct RailView {
   std::optional<uint64_t> sent_bytes = {};
   std::optional<uint64_t> received_bytes = {};
   int64_t time_ns = 0;  // when they were so
+  bool elsewhere = false;
+  // Of the job's links whose own rail it is: how often they have left it or come back, how many
+  // there are, and how many of them, by their messages, go over others. Without failover 0.
+  uint64_t failovers = 0;
+  uint64_t links = 0;
+  double away = 0;
+  [[nodiscard]] double own_share() const {
+    return links == 0 ? 1 : 1 - away / static_cast<double>(links);
+  }
 };
 // By host, address and interface.
 [[nodiscard]] std::vector<RailView> rails_of(const JobView& view);

@@ -66,6 +66,15 @@ struct Metrics {
       "horing_operation_bytes_total", "counter", "Bytes of operations that have completed."};
   Metric failovers{
       "horing_failovers_total", "counter", "How often links went on over another rail."};
+  Metric rail_failovers{"horing_rail_failovers_total",
+                        "counter",
+                        "How often links whose own rail it is have left it or come back to it."};
+  Metric own_share{"horing_rail_own_share",
+                   "gauge",
+                   "Part of the messages of the rail's own links that goes over it."};
+  Metric late{"horing_rank_late_seconds",
+              "gauge",
+              "How much later than the middle rank it enters calls, median of the last ones."};
   Metric failed{
       "horing_communicator_failed", "gauge", "1: the communicator has ended with an error."};
   Metric pending{"horing_pending_requests",
@@ -88,12 +97,15 @@ struct Metrics {
                                &waited_for,
                                &calls,
                                &bytes,
+                               &late,
                                &failovers,
                                &failed,
                                &pending,
                                &speed,
                                &sent,
-                               &received}) {
+                               &received,
+                               &rail_failovers,
+                               &own_share}) {
       all += each->text();
     }
     return all;
@@ -142,8 +154,22 @@ void add_rank(Metrics& metrics, const JobView& job, const RankView& rank) {
                          std::ranges::count(job.waited_for, rank.rank) > 0 ? 1 : 0);
   if (answers) {
     metrics.waiting.add({of_job, number, host}, rank.wait ? rank.wait->since_s : 0.0);
-    for (const Json& communicator : rank.report.at("communicators")) {
+    // Counts of ranks elsewhere are their host's to tell: nothing is to be summed twice.
+    for (const Json& communicator :
+         rank.elsewhere ? Json::array() : rank.report.at("communicators")) {
       add_communicator(metrics, job, rank, communicator);
+    }
+  }
+}
+
+void add_late(Metrics& metrics, const JobView& job, const Lateness& late) {
+  for (const RankView& rank : job.ranks) {
+    if (const auto found = late.late_s.find(rank.rank); found != late.late_s.end()) {
+      metrics.late.add({{"job", job.job},
+                        {"rank", std::to_string(rank.rank)},
+                        {"host", rank.host},
+                        {"communicator", late.key}},
+                       found->second);
     }
   }
 }
@@ -153,6 +179,10 @@ void add_rail(Metrics& metrics, const JobView& job, const RailView& rail) {
   const Labels labels{{"job", job.job}, {"host", rail.host}, name, {"address", rail.address}};
   if (rail.mbit > 0) {
     metrics.speed.add(labels, rail.mbit * 125'000);
+  }
+  metrics.rail_failovers.add(labels, rail.failovers);
+  if (rail.links > 0) {
+    metrics.own_share.add(labels, rail.own_share());
   }
   if (rail.sent_bytes && rail.received_bytes) {
     metrics.sent.add(labels, *rail.sent_bytes);
@@ -170,7 +200,12 @@ std::string metrics_text(const std::vector<JobView>& jobs) {
       add_rank(metrics, job, rank);
     }
     for (const RailView& rail : rails_of(job)) {
-      add_rail(metrics, job, rail);
+      if (!rail.elsewhere) {
+        add_rail(metrics, job, rail);
+      }
+    }
+    for (const Lateness& late : job.late) {
+      add_late(metrics, job, late);
     }
   }
   return metrics.text();

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstdio>
@@ -85,7 +86,7 @@ int list(const Jobs& jobs, const std::string& wanted) {
     add_row(columns,
             {view.job,
              std::to_string(view.ranks.size()),
-             std::to_string(replies.size()),
+             std::to_string(std::ranges::count(replies, false, &RankReply::elsewhere)),
              view.program.empty() ? "does not answer" : view.program});
   }
   std::fputs(aligned(columns).c_str(), stdout);
@@ -165,8 +166,9 @@ std::optional<int> read_options(int argc, const char* const* argv, Options& opti
   CLI::App app(
       "What each rank of a running job does now: in which call it is, for whom it waits and since "
       "when.\n"
-      "It works while the job hangs. Ranks of this host and of this user are asked; others are "
-      "named.",
+      "It works while the job hangs. Ranks of this host and of this user are asked, and one of "
+      "them "
+      "asks those\nof other hosts; who does not answer is named.",
       "horing status");
   app.add_option("JOB", options.wanted, "Which job, or the beginning of its name [the only one]");
   auto* const json =

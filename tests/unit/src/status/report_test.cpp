@@ -161,6 +161,7 @@ TEST_CASE("communicators of NCCL are told by the connections and rails that they
   CHECK(first.at("completed_bytes") == 1300);
   CHECK(first.at("failovers") == 6);
   CHECK(first.at("rails").at(0).at("interface") == "eth0");
+  CHECK(first.at("rails").at(0).at("failovers") == 6);
   const nlohmann::json& call = first.at("operations").at(0);
   CHECK(call.at("call") == "all_reduce");
   CHECK(call.at("number") == 11);
@@ -186,4 +187,64 @@ TEST_CASE("a rail has the counts of its interface where there is one of the name
   const nlohmann::json rails = part.report(ReportDepth::kNow).at("communicators").at(0).at("rails");
   CHECK(rails.at(0).at("received_bytes").get<uint64_t>() <= interface_bytes().at("lo").received);
   CHECK_FALSE(rails.at(1).contains("sent_bytes"));
+}
+
+TEST_CASE("a rail says how often its links have left it and what it carries of theirs") {
+  Part part;
+  part.job.communicators.at(0).rails.push_back({"eth1", "10.2.0.1", 100000});
+  const std::vector<RailUse> use{{.failovers = 3, .links = 4, .away = 1}, {}};
+  part.recorder->set_rail_use(use);
+  const nlohmann::json communicator = part.report(ReportDepth::kNow).at("communicators").at(0);
+  CHECK(communicator.at("failovers") == 3);
+  CHECK(communicator.at("rails").at(0).at("failovers") == 3);
+  CHECK(communicator.at("rails").at(0).at("links") == 4);
+  CHECK(communicator.at("rails").at(0).at("own_share") == 0.75);
+  CHECK(communicator.at("rails").at(1).at("failovers") == 0);
+  CHECK_FALSE(communicator.at("rails").at(1).contains("own_share"));
+}
+
+TEST_CASE("the last collectives say for how long this rank was in them") {
+  Part part;
+  for (uint32_t number = 1; number <= 100; ++number) {
+    OperationRecord record = part.begin(number);
+    part.recorder->end(record, OperationProgress::State::kCompleted, 900 + number);
+  }
+  OperationRecord broadcast = part.begin(101, 3);  // its root leaves before others have entered
+  part.recorder->end(broadcast, OperationProgress::State::kCompleted, 910);
+  OperationRecord failed = part.begin(102);
+  part.recorder->end(failed, OperationProgress::State::kFailed, 910);
+  static_cast<void>(part.begin(103));
+  const nlohmann::json recent =
+      part.report(ReportDepth::kNow).at("communicators").at(0).at("recent");
+  REQUIRE(recent.size() == 64);
+  CHECK(recent.at(0) == nlohmann::json({1, 100, 100}));
+  CHECK(recent.at(63) == nlohmann::json({1, 37, 37}));
+  CHECK(part.report(ReportDepth::kAll).at("communicators").at(0).at("recent").empty());
+}
+
+TEST_CASE("a report for another host has a bound, and says what it leaves out") {
+  Part part;
+  part.job.hosts.assign(8, "node0");
+  part.job.program = "train.py";
+  for (uint32_t number = 1; number <= 1000; ++number) {
+    static_cast<void>(part.begin(number));
+  }
+  for (uint64_t key = 10; key < 200; ++key) {
+    part.job.communicators.push_back(part.job.communicators.front());
+    part.job.communicators.back().key = key;
+  }
+  constexpr size_t kMaxBytes = 20'000;
+  const std::string text =
+      report_json(part.job, ReportDepth::kElsewhere, kSteadyNow, kUnixNow, kMaxBytes);
+  CHECK(text.size() <= kMaxBytes);
+  CHECK(text.size() > kMaxBytes / 2);
+  const auto report = nlohmann::json::parse(text);
+  const nlohmann::json& communicators = report.at("communicators");
+  CHECK(report.at("left_out").get<size_t>() + communicators.size() == 191);
+  CHECK(communicators.at(0).at("key") == "0000000000000009");
+  CHECK(communicators.at(0).at("operations").size() == 1);  // the first that is under way
+  CHECK(communicators.at(0).at("operations").at(0).at("number") == 1);
+  CHECK(communicators.at(0).at("ranks").empty());
+  CHECK(report.at("hosts").empty());
+  CHECK(report.at("program") == "");
 }

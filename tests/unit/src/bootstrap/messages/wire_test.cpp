@@ -184,6 +184,18 @@ TEST_CASE("a question about a call survives the way there and back, and is short
   CHECK_FALSE(decode<CallQuestion>(encode(question)).ok());
 }
 
+TEST_CASE("a report for horing status survives the way there and back, and is bounded") {
+  StatusReport report{.rank = GlobalRank(5U), .report = bytes_of("{\"rank\": 5}")};
+  const StatusReport read = decode<StatusReport>(encode(report)).value();
+  CHECK(read.rank == report.rank);
+  CHECK(read.report == report.report);
+  decodes_strictly(encode(report), decode<StatusReport>);
+  report.report.resize(kMaxStatusBytes);
+  CHECK(decode<StatusReport>(encode(report)).ok());
+  report.report.resize(kMaxStatusBytes + 1);
+  CHECK_FALSE(decode<StatusReport>(encode(report)).ok());
+}
+
 TEST_CASE("the largest of everything fits into one message") {
   LeaveNotice leave_notice;
   leave_notice.name = std::string(10000, 'n');

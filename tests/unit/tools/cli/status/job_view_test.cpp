@@ -54,12 +54,16 @@ TEST_CASE("what no rank of ours would answer is named and not believed") {
                            "[]",
                            "{\"host\":\"\"}",
                            "{\"host\":\"a\",\"time_ns\":\"b\"}",
+                           "{\"host\":\"a\",\"time_ns\":1,\"communicators\":[]}",
+                           "{\"host\":\"a\",\"time_ns\":1,\"communicators\":[],\"hosts\":3}",
                            "{\"host\":\"a\",\"time_ns\":1,\"communicators\":[3]}"}) {
     INFO(text);
     const RankReply odd{{0xabc, 1, 7}, 7, RankAnswer::kAnswered, text};
     CHECK(view_of({other, odd}).ranks[1].state == "answers what is no report");
     CHECK(view_of({odd}).ranks.size() == 1);
   }
+  const RankReply deep{{0xabc, 1, 7}, 7, RankAnswer::kAnswered, std::string(1U << 20U, '[')};
+  CHECK(view_of({other, deep}).ranks[1].state == "answers what is no report");
   // A terminal is not driven by a program's name.
   other.answer.replace(other.answer.find("\"program\":\"\""), 12, "\"program\":\"\\u001b[2J\"");
   CHECK_FALSE(has(job_table(view_of({other})), "\x1b"));
@@ -117,4 +121,70 @@ TEST_CASE("under NCCL the connection that has waited longest is what a rank wait
   const std::string table = job_table(view);
   CHECK(has(table, "send to rank 1, eth0, for 3 s"));
   CHECK(has(table, "10.1.0.2:4000 (RANK 1 on there)"));
+}
+
+TEST_CASE("ranks of other hosts are seen as those of this one, or named") {
+  RankReply seen = report_of({2, 3}, 6);
+  seen.elsewhere = true;
+  RankReply hostile = report_of({1, {}}, 60000);
+  hostile.elsewhere = true;
+  const auto elsewhere = [](uint32_t rank, RankAnswer what) {
+    return RankReply{{0xabc, rank, 0}, 0, what, "", true};
+  };
+  const JobView view = view_of({report_of({0, 2}, 6),
+                                hostile,
+                                seen,
+                                elsewhere(3, RankAnswer::kNoAnswer),
+                                elsewhere(4, RankAnswer::kGone),
+                                elsewhere(5, RankAnswer::kLeftOut)});
+  REQUIRE(view.ranks.size() == 6);  // what this host's rank says
+  CHECK(view.answered() == 3);
+  CHECK(view.ranks[2].state == "waits");
+  CHECK(view.ranks[3].state == "does not answer");
+  CHECK(view.ranks[4].state == "missing");
+  CHECK(has(view.ranks[4].call, "has left, or is gone"));
+  CHECK(view.ranks[5].state == "left out");
+  CHECK(view.waited_for == std::vector<uint32_t>{3});
+}
+
+TEST_CASE("rails are told with the failovers of all ranks of their host, where links have them") {
+  CHECK_FALSE(has(job_table(view_of({report_of({0, {}}, 1)})), "failovers"));
+  std::vector<RankReply> replies{report_of({0, {}}, 2), report_of({1, {}}, 2)};
+  for (RankReply& reply : replies) {
+    nlohmann::json report = nlohmann::json::parse(reply.answer);
+    auto& rail = report.at("communicators").at(0).at("rails").at(0);
+    rail["failovers"] = 3 + reply.name.rank;
+    rail["links"] = 2;
+    rail["own_share"] = reply.name.rank == 0 ? 0.0 : 1.0;
+    reply.answer = report.dump();
+  }
+  const std::vector<RailView> rails = rails_of(view_of(replies));
+  REQUIRE(rails.size() == 1);
+  CHECK(rails[0].failovers == 7);
+  CHECK(rails[0].own_share() == 0.5);
+  const std::string table = job_table(view_of(replies));
+  CHECK(has(table, "failovers  carries"));
+  CHECK(has(table, "7     50 %"));
+}
+
+TEST_CASE("the rank that enters its calls last is named with how late it is") {
+  std::vector<RankReply> replies{
+      report_of({0, {}}, 3), report_of({1, {}}, 3), report_of({2, {}}, 3)};
+  for (RankReply& reply : replies) {
+    nlohmann::json report = nlohmann::json::parse(reply.answer);
+    auto& recent = report.at("communicators").at(0).at("recent");
+    recent = nlohmann::json::array();
+    for (int number = 1; number <= 10; ++number) {
+      recent.push_back({0, number, reply.name.rank == 1 ? 5'000'000 : 25'000'000});
+    }
+    reply.answer = report.dump();
+  }
+  const JobView view = view_of(replies);
+  CHECK(has(job_table(view),
+            "\nRank 1 (here) enters its calls last: 20 ms after the middle one, of calls of 25 ms "
+            "(medians of 10)\n"));
+  const auto json = nlohmann::json::parse(job_json(view));
+  CHECK(json.at("late").at(0).at("last") == 1);
+  CHECK(json.at("late").at(0).at("tells") == true);
+  CHECK(json.at("late").at(0).at("ranks").at(1) == nlohmann::json{{"rank", 1}, {"late_s", 0.02}});
 }

@@ -61,6 +61,17 @@ TEST_CASE("metrics of jobs are what a scraper takes") {
   CHECK(has(text, "rail=\"rail0\",address=\"10.1.0.1\"} 12500000000\n"));
 }
 
+TEST_CASE("ranks of other hosts answer, and their counts are theirs to tell") {
+  RankReply elsewhere = test::report_of({.rank = 1, .waits_for = 0}, 2);
+  elsewhere.elsewhere = true;
+  const std::string text = metrics_text({view_of({test::report_of({.rank = 0}, 2), elsewhere})});
+  CHECK(fault_of(text) == "");
+  CHECK(has(text, "horing_rank_up{job=\"0000000000000abc\",rank=\"1\",host=\"here\"} 1\n"));
+  CHECK(has(text, "horing_operations_completed_total{job=\"0000000000000abc\",rank=\"0\""));
+  CHECK_FALSE(has(text, "horing_operations_completed_total{job=\"0000000000000abc\",rank=\"1\""));
+  CHECK(has(text, "rail=\"rail0\",address=\"10.1.0.1\"} 0\n"));  // failovers
+}
+
 TEST_CASE("names with quotes and line ends stay one label") {
   JobView view = view_of({test::report_of({.rank = 0}, 1)});
   view.ranks[0].report.at("communicators").at(0)["name"] = "a \"b\"\n\\c";

@@ -21,10 +21,9 @@ constexpr std::chrono::milliseconds kReachWithin{1500};
 constexpr int64_t kRoundPauseNs = 200 * kMs;
 // The end that opens the link begins; the other one, if nothing has come by then.
 constexpr int64_t kOtherEndNs = 100 * kMs;
-// A caller that waits so long for its memory gets it back for a copy: a host that can be reached
-// acknowledges sooner, and a copy costs more than the wait. Nothing wakes a sleeper when it does.
-constexpr int64_t kLendNs = 20 * kMs;
-constexpr int64_t kFirstLookNs = kMs / 10;
+// A caller that waits so long for its memory gets it back for a copy. Longer waits cost more than
+// copies where the peer's process reads late.
+constexpr int64_t kLendNs = kMs / 10;
 // Small messages between two looks at what has arrived.
 constexpr uint32_t kLookEvery = 32;
 }  // namespace
@@ -439,7 +438,7 @@ uint64_t Failover::released() {
     lent_before_ = replay_.next();
   }
   if (lends()) {
-    wake_at(now + std::max(kFirstLookNs, (now - lent_since_ns_) / 4));
+    wake_at(now + kLendNs);
   }
   return replay_.released();
 }

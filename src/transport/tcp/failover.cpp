@@ -114,7 +114,7 @@ void Failover::lose(const Status& cause) {
   choice_.on_lost(connections().way().shares, connections().failed_path(), now);
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
-  log_debug("link lost its connections: {}", cause_.message());
+  log_debug("link lost its connections: {}", cause.message());
   event_ = true;
   wake_at(dial_at_ns_);
 }
@@ -318,7 +318,7 @@ Status Failover::agree(uint64_t received) {
     if (!resume_->complete()) {
       return {};
     }
-    attempt_.reset();
+    // An attempt of this end that is newer goes on: the peer may have taken all of it already.
     note_resumed();
   }
   return send_again();
@@ -377,6 +377,11 @@ void Failover::note_resumed() {
   const Way& way = connections().way();
   const double part = part_over(home_, way.shares);
   const bool home = part == 1;
+  // As both ends see it, whichever has noticed first: over one more path alone is no failover.
+  const bool was_home = away_.value_or(0) == 0;
+  const std::vector<Path> before = std::exchange(over_, paths_of(way.shares));
+  const bool left = std::ranges::any_of(
+      before, [&](const Path& path) { return std::ranges::count(over_, path) == 0; });
   rail_use().links += away_ ? 0U : 1U;
   rail_use().away += 1 - part - away_.value_or(0);
   away_ = 1 - part;
@@ -387,7 +392,7 @@ void Failover::note_resumed() {
   if (!std::exchange(replaces_, false)) {
     return;
   }
-  rail_use().failovers += uint64_t{home || !cause_.ok()};
+  rail_use().failovers += uint64_t{home || was_home || left};
   log_resumed(now, home);
 }
 

@@ -145,6 +145,7 @@ class Failover {
   uint64_t lent_before_ = 0;
 
   std::optional<double> away_;  // as RailUse; nothing: no connections have stood yet
+  std::vector<Path> over_;      // that messages have flowed over last
   bool lost_ = false;           // those in use
   bool mending_ = false;        // since lost_at_ns_, because of cause_
   bool replaces_ = false;       // others, or a first try that failed

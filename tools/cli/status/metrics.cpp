@@ -66,9 +66,11 @@ struct Metrics {
       "horing_operation_bytes_total", "counter", "Bytes of operations that have completed."};
   Metric failovers{
       "horing_failovers_total", "counter", "How often links went on over another rail."};
-  Metric rail_failovers{"horing_rail_failovers_total",
-                        "counter",
-                        "How often links whose own rail it is have left it or come back to it."};
+  Metric rail_failovers{
+      "horing_rail_failovers_total",
+      "counter",
+      "How often links whose own rail it is have left it, come back to it, or lost "
+      "another one meanwhile."};
   Metric own_share{"horing_rail_own_share",
                    "gauge",
                    "Part of the messages of the rail's own links that goes over it."};

@@ -339,7 +339,9 @@ uint64_t Failover::drain(size_t sources, uint64_t received) {
 }
 
 void Failover::end(uint64_t received) {
-  ended_ = true;
+  if (std::exchange(ended_, true)) {
+    return;
+  }
   attempt_.reset();
   arriving_.reset();
   if (resume_ && !resume_->stated()) {

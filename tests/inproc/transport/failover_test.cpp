@@ -538,6 +538,27 @@ TEST_CASE("failover: a link that reaches its peer over no rail fails with the fi
   CHECK(has(failed, "no rail has reached it for 300 ms"));
 }
 
+TEST_CASE("failover: a peer that ends before it has used the link is told as lost, to all calls") {
+  Ranks ranks({.timeout = std::chrono::milliseconds(300)}, uncut);
+  Link& link = ranks.link(0);  // rank 1 holds what it opens, and has not asked for it
+  for (int turns = 0; turns < 2000; ++turns) {
+    static_cast<void>(link.try_peek(true));
+    ranks.turn();
+  }
+  CHECK(ranks.relay(1).connections() == 1);
+  ranks.end(1);
+  Status told;
+  ranks.drive_until([&] {
+    told = link.try_peek(true).status();
+    return !told.ok();
+  });
+  CHECK(told.code() == StatusCode::kPeerLost);
+  for (int turns = 0; turns < 3; ++turns) {
+    ranks.turn();
+    CHECK_FALSE(link.try_peek(true).ok());
+  }
+}
+
 TEST_CASE("failover: what a rank sent before it ended is received, and then its end is told") {
   const Sizes sizes{8, 70000, 16};
   const Setting setting{.timeout = std::chrono::milliseconds(300)};

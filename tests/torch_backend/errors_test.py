@@ -206,6 +206,8 @@ class Errors(unittest.TestCase):
             store = dist.distributed_c10d._get_default_store()
             dist.barrier()
             if rank() == 3:
+                # A call that is made after it has left is refused, and logs nothing.
+                store.wait(["rank 1 has begun"], timedelta(seconds=300))
                 group.shutdown()
             if rank() != 1:
                 store.wait(["rank 1 has its error"], timedelta(seconds=300))
@@ -214,7 +216,9 @@ class Errors(unittest.TestCase):
                 own = os.dup(2)
                 os.dup2(log.fileno(), 2)
                 try:
-                    group.allreduce(torch.ones(8)).wait()
+                    work = group.allreduce(torch.ones(8))
+                    store.set("rank 1 has begun", "")
+                    work.wait()
                     text = "nothing was raised"
                 except dist.DistBackendError as error:
                     text = str(error)

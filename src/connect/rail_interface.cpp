@@ -175,6 +175,12 @@ Result<Dialled> dial(const RailInterface& from, const SocketAddress& to) {
   return dialled;
 }
 
+bool is_bound_to_interface(int fd) {
+  std::array<char, IFNAMSIZ> name{};
+  socklen_t size = IFNAMSIZ;
+  return ::getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name.data(), &size) == 0 && size > 0;
+}
+
 void set_traffic_class(int fd, int32_t traffic_class) {
   if (traffic_class < 0) {
     return;

@@ -56,6 +56,8 @@ struct Dialled {
 };
 [[nodiscard]] Result<Dialled> dial(const RailInterface& from, const SocketAddress& to);
 
+[[nodiscard]] bool is_bound_to_interface(int fd);
+
 // IP's TOS byte, or IPv6's traffic class, of what the socket sends; nothing where it is negative.
 void set_traffic_class(int fd, int32_t traffic_class);
 // For an accepted connection: answers leave through the rail's interface too, also where several

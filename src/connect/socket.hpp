@@ -4,6 +4,8 @@
 // poller sets both flags before it tries.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <limits>
 #include <memory>
@@ -21,13 +23,18 @@ struct Socket {
   explicit Socket(Fd descriptor) : fd(std::move(descriptor)) {}
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
-  ~Socket() = default;
+  ~Socket() { close(); }
+  // Leaves its poller first: where a child that was forked keeps the connection open, the kernel
+  // would go on to wake the poller for it.
+  void close();
 
   Fd fd;
   bool readable = false;
   bool writable = false;
   bool hung_up = false;   // end of stream or error seen: stays readable, a read tells which
   bool* event = nullptr;  // set with each edge, once somebody uses the socket
+  int epoll = -1;         // which it is in, by this process
+  pid_t process = 0;
 };
 
 // Makes a poller wake its sleeper at each edge of the socket, and note the edges in it. The socket

@@ -332,7 +332,7 @@ size_t Connection::drain() {
   ahead_ = std::move(all);
   ahead_begin_ = 0;
   ahead_end_ = ahead_.size();
-  socket_->fd.reset();
+  socket_->close();
   socket_->readable = false;
   socket_->writable = false;
   low_water_bytes_ = 1;

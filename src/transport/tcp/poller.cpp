@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -39,6 +40,8 @@ Status Poller::add(Socket& socket) {
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.fd.get(), &event) != 0) {
     return system_error("epoll_ctl(add) for the tcp transport", errno);
   }
+  socket.epoll = epoll_.get();
+  socket.process = ::getpid();
   return {};
 }
 

@@ -130,6 +130,7 @@ void CollectiveQueues::add_waits(RunWait* wait, Deadline* earliest) const {
     const RunWait own = queue.front()->run().wait_state();
     wait->network |= own.network;
     wait->intra_releases |= own.intra_releases;
+    wait->network_releases |= own.network_releases;
     if (own.intra_arrivals > 0) {
       wait->intra_arrivals = wait->intra_arrivals == 0
                                  ? own.intra_arrivals

@@ -6,8 +6,6 @@
 namespace ho {
 namespace {
 
-// How long the end of an engine waits for its last bytes to reach the peers' hosts.
-constexpr std::chrono::milliseconds kLinger{1000};
 // How often a caller's stream is looked at that must get to a call first.
 constexpr std::chrono::microseconds kEntryPoll{50};
 constexpr uint64_t kLatencyBoundBytes = 512U << 10;
@@ -69,7 +67,7 @@ void Engine::close() {
   driver_.stop();
   service_.reset();
   if (network_ != nullptr && !failures_.cause()) {
-    network_->linger(deadline_after(kLinger));
+    network_->linger(deadline_after(network_->linger_time()));
   }
   shm_->close();
 }

@@ -42,6 +42,12 @@ bool MessagePeer::over_network() const {
   return !links_.empty() && links_.front().link->over_network();
 }
 
+bool MessagePeer::awaits_release() const {
+  return over_network() && std::ranges::any_of(links_, [](const LinkState& state) {
+           return !state.unreleased.empty() && !state.outgoing;
+         });
+}
+
 Status MessagePeer::violation(const std::string& what) const {
   return {StatusCode::kProtocol,
           fmt::format("message from rank {} to rank {}: {}; the ranks run different versions, or "

@@ -62,6 +62,8 @@ class MessagePeer {
   [[nodiscard]] uint32_t sent() const { return sent_; }
   [[nodiscard]] uint32_t arrived() const { return arrived_; }
   [[nodiscard]] bool over_network() const;
+  // All that may be sent over the network now was accepted, and some of it is not released.
+  [[nodiscard]] bool awaits_release() const;
   // Bytes of messages that no receive has taken yet.
   [[nodiscard]] uint64_t memory_bytes() const { return held_bytes_; }
 

@@ -193,6 +193,8 @@ std::vector<std::shared_ptr<Transfer>> PointToPoint::take_ended() {
 
 RunWait PointToPoint::wait_state() const {
   RunWait wait;
+  wait.network_releases =
+      std::ranges::any_of(peers_, [](const auto& peer) { return peer.second->awaits_release(); });
   for (const auto& [order, transfer] : active_) {
     const auto rank = transfer->from ? transfer->from : transfer->peer;
     const bool over_network = rank ? peers_.at(*rank)->over_network() : options_.has_network;

@@ -435,11 +435,13 @@ RunWait Run::wait_state() const {
   }
   uint32_t needed = 0;
   bool barrier_blocked = false;
+  bool all_ended = true;
   for (const Queue& queue : queues_) {
     if (queue.ended) {
       wait.network |= !queue.unreleased.empty() && queue.layout->over_network;
       continue;
     }
+    all_ended = false;
     if (pieces_.ready(queue.op(), queue.piece)) {
       wait.network |= queue.layout->over_network;
       wait.intra_releases |= !queue.layout->over_network && queue.layout->sends;
@@ -448,12 +450,22 @@ RunWait Run::wait_state() const {
     const PieceProgress::Blockers blockers = pieces_.blockers_of(queue.op(), queue.piece);
     barrier_blocked |= blockers.ops.empty();
     wait.intra_releases |= blockers.releases;
+    wait.network_releases |= blockers.releases && are_unreleased(blockers.ops);
     if (blockers.intra_messages > 0 && !blockers.network) {
       needed = needed == 0 ? blockers.intra_messages : std::min(needed, blockers.intra_messages);
     }
   }
+  wait.network_releases |= all_ended && wait.network;
   ask_for_arrivals(wait, needed, barrier_blocked);
   return wait;
+}
+
+bool Run::are_unreleased(const std::vector<uint32_t>& ops) const {
+  return std::ranges::all_of(ops, [this](uint32_t op) {
+    return std::ranges::any_of(queues_, [op](const Queue& queue) {
+      return queue.layout->over_network && std::ranges::count(queue.unreleased, op) > 0;
+    });
+  });
 }
 
 void Run::ask_for_arrivals(RunWait& wait, uint32_t needed, bool barrier_blocked) const {

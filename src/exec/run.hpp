@@ -31,6 +31,7 @@ struct RunWait {
   bool network = false;         // some message between groups can only move when a socket is ready
   uint32_t intra_arrivals = 0;  // messages inside the group before it is worth waking up; 0: none
   bool intra_releases = false;
+  bool network_releases = false;  // some piece, or the end, waits for sends to be released alone
 };
 
 class Run {
@@ -149,6 +150,8 @@ class Run {
   [[nodiscard]] bool collect_released(Queue& queue);
   void account(const Queue& queue, const PlanOp& op, uint64_t bytes, int64_t began_ns);
   [[nodiscard]] std::string queue_head_text(const Queue& queue) const;
+  // Whether all of these are sends between groups that were accepted and not released.
+  [[nodiscard]] bool are_unreleased(const std::vector<uint32_t>& ops) const;
   // How many messages inside the group are worth a wake-up, `needed` of which unblock a queue.
   void ask_for_arrivals(RunWait& wait, uint32_t needed, bool barrier_blocked) const;
 

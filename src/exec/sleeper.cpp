@@ -13,6 +13,9 @@ namespace {
 
 // An upper bound for one sleep. Wake-ups do not depend on it; it bounds what a lost one would cost.
 constexpr std::chrono::milliseconds kLongestSleep{500};
+// The same where links of the network may be lost meanwhile: their peers wait for an answer, and
+// who holds the lock of the engine is asked for it (LinkService).
+constexpr std::chrono::milliseconds kLongestSleepOnMemory{50};
 // How often work of a device is looked at that cannot wake the engine.
 constexpr std::chrono::milliseconds kUnwokenPoll{1};
 constexpr int64_t kNsPerSecond = 1000000000;
@@ -48,11 +51,14 @@ Result<std::unique_ptr<Sleeper>> Sleeper::create(ShmTransport& shm,
 
 void Sleeper::sleep(Lock& lock, const RunWait& wait, Deadline until) {
   until = std::min(until, deadline_after(kLongestSleep));
-  const WaitHint hint{wait.intra_arrivals, wait.intra_releases};
+  const WaitHint hint{wait.intra_arrivals, wait.intra_releases, wait.network_releases};
   const bool on_device = work_ != nullptr && work_->pending();
   if (on_device || (wait.network && network_ != nullptr)) {
     sleep_on_descriptors(lock, hint, until);
   } else if (shm_.prepare_sleep(hint)) {
+    if (network_ != nullptr && network_->service() != Transport::Service::kNone) {
+      until = std::min(until, deadline_after(kLongestSleepOnMemory));
+    }
     lock.unlock();
     shm_.sleep(until);
     lock.lock();

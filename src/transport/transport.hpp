@@ -103,7 +103,8 @@ class Link {
   [[nodiscard]] virtual std::string trouble() const { return {}; }
 };
 
-// Why a sleeping executor should be woken by peers on shared memory.
+// What a sleeping executor waits for: why peers on shared memory should wake it, and what links of
+// the network may do for it.
 struct WaitHint {
   // Messages on the shared-memory lane are not urgent: wake for them only when this many more have
   // arrived or a ring that this rank reads is half full. 1 = wake for the next one. 0 = never on
@@ -112,6 +113,9 @@ struct WaitHint {
   // Some accepted send waits to be released by its reader (single copy), or a ring was full: wake
   // when that changes.
   bool intra_releases = true;
+  // Something can go on only when memory of a send over the network is given back: it had better be
+  // copied now.
+  bool network_releases = false;
 };
 
 // What has become of the links whose own rail is this one.
@@ -149,6 +153,11 @@ class Transport {
   // peers' hosts, so that nothing that a peer still sends can take it back. Until the deadline at
   // most.
   virtual void linger(Deadline /*deadline*/) {}
+  // How long that may take: with failover as long as it takes to notice that a rail is lost, and to
+  // go on over another one.
+  [[nodiscard]] virtual std::chrono::milliseconds linger_time() const {
+    return std::chrono::milliseconds(1000);
+  }
   // Nobody says any more which peers are gone: from now on the transport looks by itself, where a
   // call waits for a peer that it has no connection to. An error of that link says so.
   virtual void watch_unconnected_peers() {}
@@ -168,7 +177,7 @@ class Transport {
   }
   // Whether a try call that is never repeated touches the caller's memory no more. Where not, the
   // transport must not make progress once the memory is the caller's again.
-  [[nodiscard]] virtual bool forgets_abandoned() const { return true; }
+  [[nodiscard]] virtual bool forgets_abandoned() { return true; }
   // Bytes of memory this transport holds (buffers, rings; kernel memory not counted).
   [[nodiscard]] virtual uint64_t memory_bytes() const = 0;
 };

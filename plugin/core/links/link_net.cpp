@@ -5,8 +5,8 @@
 namespace ho::plugin {
 namespace {
 
-// Of what a rank may copy, for each of its comms, of which NCCL makes many.
-constexpr uint64_t kSharesOfCopies = 16;
+// NCCL asks again and again whether a send is done, and says nowhere that it waits for that alone.
+constexpr std::chrono::microseconds kLend{100};
 
 }  // namespace
 
@@ -16,7 +16,7 @@ Result<std::unique_ptr<LinkNet>> LinkNet::create(BuiltinConfig config,
   end.job = config.key;
   end.failover = failover;
   end.failover.on = true;
-  end.failover.copied_bytes /= kSharesOfCopies;
+  end.failover.lend = kLend;
   end.connections = config.options.connections;
   end.timeout = config.options.connect_timeout;
   for (const BuiltinDevice& device : config.devices) {

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/log.hpp"
@@ -21,9 +22,8 @@ constexpr std::chrono::milliseconds kReachWithin{1500};
 constexpr int64_t kRoundPauseNs = 200 * kMs;
 // The end that opens the link begins; the other one, if nothing has come by then.
 constexpr int64_t kOtherEndNs = 100 * kMs;
-// A caller that waits so long for its memory gets it back for a copy. Longer waits cost more than
-// copies where the peer's process reads late.
-constexpr int64_t kLendNs = kMs / 10;
+// Between two looks at what has arrived, of a caller that waits for that and gets no copy.
+constexpr int64_t kLookAgainNs = kMs;
 // Small messages between two looks at what has arrived.
 constexpr uint32_t kLookEvery = 32;
 }  // namespace
@@ -55,9 +55,19 @@ const LinkConnections& Failover::connections() const {
 }
 
 std::vector<Path> Failover::paths() const {
-  return paths_from(key_.rail,
-                    context_.options.rails.size(),
-                    context_.peers.at(key_.peer.at()).rail_addresses.size());
+  const std::vector<RailInterface>& own = context_.options.rails;
+  const std::vector<std::string>& peer = context_.peers.at(key_.peer.at()).rail_addresses;
+  std::vector<Path> distinct;  // rails may share a NIC
+  for (const Path& path : paths_from(key_.rail, own.size(), peer.size())) {
+    const bool known = std::ranges::any_of(distinct, [&](const Path& other) {
+      return own[path.own.at()].address == own[other.own.at()].address &&
+             peer[path.peer.at()] == peer[other.peer.at()];
+    });
+    if (!known) {
+      distinct.push_back(path);
+    }
+  }
+  return distinct;
 }
 
 PathChoice::Options Failover::choice_options() {
@@ -194,7 +204,8 @@ void Failover::begin_attempt(std::vector<Share> shares) {
                                                    .epoch = epoch,
                                                    .dials = true,
                                                    .reach_within = reach_within,
-                                                   .keeps_interface = !sources_.empty()});
+                                                   .keeps_interface = !sources_.empty(),
+                                                   .leaves_interface = leaves_interface_});
   attempt_until_ns_ = now_ns() + ns_of(reach_within + context_.options.failover.answer);
   down_ = attempt_->check_interfaces();
 }
@@ -226,7 +237,10 @@ Status Failover::go_on_dialling(int64_t now) {
     adopt(std::move(attempt_), attempt_reason_);
     return {};
   }
-  if (attempt_->refused() && lost_) {
+  // Where no message has come from there, another host may have that address.
+  if (lost_ && std::ranges::any_of(attempt_->refused(), [this](const Path& path) {
+        return std::ranges::count(carried_, path) > 0;
+      })) {
     attempt_.reset();
     return give_up("its host says that nobody listens at its port any more");
   }
@@ -236,7 +250,7 @@ Status Failover::go_on_dialling(int64_t now) {
     const bool first = sources_.empty();
     const auto limit = first ? context_.options.connect_timeout : context_.options.failover.timeout;
     const int64_t since = std::max(first ? first_try_at_ns_ : lost_at_ns_, reached_at_ns_);
-    if ((lost_ || first) && now - since >= ns_of(limit)) {
+    if ((lost_ || first) && now - since >= ns_of(limit) && !choice_.next()) {
       return give_up("no rail has reached it for " + std::to_string(limit.count()) + " ms");
     }
   }
@@ -382,6 +396,10 @@ void Failover::note_resumed() {
   // As both ends see it, whichever has noticed first: over one more path alone is no failover.
   const bool was_home = away_.value_or(0) == 0;
   const std::vector<Path> before = std::exchange(over_, paths_of(way.shares));
+  std::ranges::copy_if(over_, std::back_inserter(carried_), [this](const Path& path) {
+    return std::ranges::count(carried_, path) == 0;
+  });
+  leaves_interface_ |= way.dials && connections().left_interface();
   const bool left = std::ranges::any_of(
       before, [&](const Path& path) { return std::ranges::count(over_, path) == 0; });
   rail_use().links += away_ ? 0U : 1U;
@@ -436,7 +454,8 @@ uint64_t Failover::released() {
   }
   collect_acknowledged();
   const int64_t now = now_ns();
-  const bool copies = lent_since_ns_ != 0 && now - lent_since_ns_ >= kLendNs;
+  const int64_t lend = context_.options.failover.lend.count();
+  const bool copies = lent_since_ns_ != 0 && now - lent_since_ns_ >= lend;
   if (copies) {
     replay_.copy_lent(lent_before_);
   }
@@ -445,9 +464,22 @@ uint64_t Failover::released() {
     lent_before_ = replay_.next();
   }
   if (lends()) {
-    wake_at(now + kLendNs);
+    wake_at(now + lend);
   }
   return replay_.released();
+}
+
+bool Failover::release_lent() {
+  if (!lends()) {
+    return false;
+  }
+  const uint64_t before = replay_.released();
+  collect_acknowledged();
+  replay_.copy_lent(replay_.next());
+  if (lends()) {  // no event says when more has arrived
+    wake_at(now_ns() + kLookAgainNs);
+  }
+  return replay_.released() > before;
 }
 
 Failover::From Failover::from(uint64_t number) {

@@ -62,6 +62,9 @@ class Failover {
   // Sending. Message `number` was written to connections().
   void sent(const FrameBytes& header, std::span<const ConstBytes> payload);
   [[nodiscard]] uint64_t released();
+  // The caller waits for that alone: gives back what has arrived, and the rest for copies. true:
+  // released() has grown.
+  bool release_lent();
   void on_write_failed(const Status& cause) { lose(cause); }
 
   // Receiving: the connection that message `number` comes over, and the epoch of that; null: none
@@ -95,7 +98,7 @@ class Failover {
     bool drained = false;
   };
 
-  // All there are, in the order of trying.
+  // All there are, each once, in the order of trying.
   [[nodiscard]] std::vector<Path> paths() const;
   [[nodiscard]] PathChoice::Options choice_options();
   void move_to_better();
@@ -144,12 +147,14 @@ class Failover {
   int64_t lent_since_ns_ = 0;  // what is lent of the messages before that one; 0: nothing is
   uint64_t lent_before_ = 0;
 
-  std::optional<double> away_;  // as RailUse; nothing: no connections have stood yet
-  std::vector<Path> over_;      // that messages have flowed over last
-  bool lost_ = false;           // those in use
-  bool mending_ = false;        // since lost_at_ns_, because of cause_
-  bool replaces_ = false;       // others, or a first try that failed
-  Status cause_;                // ok: somebody chose to leave
+  std::optional<double> away_;     // as RailUse; nothing: no connections have stood yet
+  std::vector<Path> over_;         // that messages have flowed over last
+  std::vector<Path> carried_;      // ever
+  bool leaves_interface_ = false;  // this host's routing leaves no other way
+  bool lost_ = false;              // those in use
+  bool mending_ = false;           // since lost_at_ns_, because of cause_
+  bool replaces_ = false;          // others, or a first try that failed
+  Status cause_;                   // ok: somebody chose to leave
   std::string lost_path_;
   int64_t lost_at_ns_ = 0;
   int64_t first_try_at_ns_ = 0;

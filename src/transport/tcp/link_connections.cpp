@@ -65,6 +65,9 @@ Result<std::unique_ptr<Connector>> LinkConnections::connector_of(size_t connecti
   options.deadline_ns = now_ns() + ns_of(way_.reach_within);
   options.peer_may_be_busy = true;
   options.keeps_interface = way_.keeps_interface;
+  if (way_.leaves_interface) {
+    options.from.name.clear();
+  }
   options.watch = [this](Socket& socket) {
     socket.event = &event_;
     return context_.poller->add(socket);
@@ -131,8 +134,24 @@ Status LinkConnections::dial() {
   return {};
 }
 
-bool LinkConnections::refused() const {
-  return std::ranges::any_of(connectors_, [](const auto& each) { return each->was_refused(); });
+std::vector<Path> LinkConnections::refused() const {
+  std::vector<Path> paths;
+  for (size_t i = 0; i < connectors_.size(); ++i) {
+    if (connectors_[i]->was_refused()) {
+      paths.push_back(way_.shares[i].path);
+    }
+  }
+  return paths;
+}
+
+bool LinkConnections::left_interface() const {
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    if (!own_rail(way_.shares[i].path).name.empty() &&
+        !is_bound_to_interface(connections_[i]->socket().fd.get())) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::vector<Path> LinkConnections::missing() const {

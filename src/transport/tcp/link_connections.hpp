@@ -35,7 +35,8 @@ struct Way {
   uint32_t epoch = 0;
   bool dials = false;
   std::chrono::milliseconds reach_within{0};
-  bool keeps_interface = false;  // Connector's
+  bool keeps_interface = false;   // Connector's
+  bool leaves_interface = false;  // from the beginning
 };
 
 class LinkConnections {
@@ -59,8 +60,10 @@ class LinkConnections {
 
   // Begins to dial, or goes on. An error ends the attempt.
   [[nodiscard]] Status dial();
-  // While dialling: the peer's host has said that nobody listens there.
-  [[nodiscard]] bool refused() const;
+  // While dialling: over which paths a host has said that nobody listens there.
+  [[nodiscard]] std::vector<Path> refused() const;
+  // While open: one that this end has dialled is not bound to its rail's interface (Connector).
+  [[nodiscard]] bool left_interface() const;
   // While not open: the paths of the connections that do not stand.
   [[nodiscard]] std::vector<Path> missing() const;
   // A connection that the peer opened. Refused when there is one already.

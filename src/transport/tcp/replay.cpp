@@ -6,6 +6,11 @@
 
 namespace ho::tcp {
 
+std::atomic<uint64_t>& ReplayBudget::used_by_process() {
+  static std::atomic<uint64_t> used{0};
+  return used;
+}
+
 Replay::~Replay() {
   budget_.used_bytes -= copied_bytes_;
 }
@@ -21,15 +26,15 @@ void Replay::keep(const FrameBytes& header,
     message.payload_bytes += part.size();
   }
   message.payload.assign(payload.begin(), payload.end());
-  message.lent = message.payload_bytes > kCopiedBytes || !copy(message);
+  message.lent = message.payload_bytes > kCopiedBytes;
+  if (!message.lent) {
+    copy(message);
+  }
   lent_ += message.lent ? 1 : 0;
   messages_.push_back(std::move(message));
 }
 
-bool Replay::copy(Message& message) {
-  if (budget_.used_bytes + message.payload_bytes > budget_.most_bytes) {
-    return false;
-  }
+void Replay::copy(Message& message) {
   message.copy.reserve(message.payload_bytes);
   for (const ConstBytes& part : message.payload) {
     message.copy.insert(message.copy.end(), part.begin(), part.end());
@@ -37,15 +42,15 @@ bool Replay::copy(Message& message) {
   message.payload.assign(1, ConstBytes(message.copy));
   copied_bytes_ += message.payload_bytes;
   budget_.used_bytes += message.payload_bytes;
-  return true;
 }
 
 void Replay::copy_lent(uint64_t before) {
   for (uint64_t number = first_; number < before; ++number) {
     if (Message& message = messages_.at(static_cast<size_t>(number - first_)); message.lent) {
-      if (!copy(message)) {
+      if (!fits(message)) {
         return;
       }
+      copy(message);
       message.lent = false;
       --lent_;
     }

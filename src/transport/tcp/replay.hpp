@@ -6,6 +6,7 @@
 // last byte: what a host has acknowledged its process reads before it counts (resume.hpp).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,15 +20,20 @@
 
 namespace ho::tcp {
 
-// What all links of a rank may copy.
+// What may be copied of large messages, and what all copies take. Links of several communicators,
+// each with a thread of its own, may share the second.
 struct ReplayBudget {
-  uint64_t most_bytes = uint64_t{16} << 20;
-  uint64_t used_bytes = 0;
+  // By all links of this process.
+  [[nodiscard]] static std::atomic<uint64_t>& used_by_process();
+
+  std::atomic<uint64_t>& used_bytes;
+  uint64_t most_bytes = uint64_t{32} << 20;
 };
 
 class Replay {
  public:
-  // What is not larger is copied at once.
+  // What is not larger is always copied, and at once: no caller keeps it. As much of it is kept as
+  // the kernels' send buffers hold.
   static constexpr size_t kCopiedBytes = 16384;
   // Of a message that has not been written to the connections that there are now.
   static constexpr uint64_t kNowhere = std::numeric_limits<uint64_t>::max();
@@ -78,8 +84,10 @@ class Replay {
   [[nodiscard]] uint64_t memory_bytes() const { return copied_bytes_; }
 
  private:
-  // false: that would be more than the budget.
-  bool copy(Message& message);
+  [[nodiscard]] bool fits(const Message& message) const {
+    return budget_.used_bytes + message.payload_bytes <= budget_.most_bytes;
+  }
+  void copy(Message& message);
   void drop_first();
 
   ReplayBudget& budget_;

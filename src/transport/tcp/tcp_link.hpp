@@ -60,6 +60,8 @@ class TcpLink final : public Link {
   [[nodiscard]] bool all_arrived();
   // Its connections are being replaced.
   [[nodiscard]] bool mending() const { return failover_ != nullptr && failover_->mending(); }
+  // Failover::release_lent.
+  bool release_lent() { return failover_ != nullptr && failover_->release_lent(); }
   // It may still read the memory of messages that were accepted.
   [[nodiscard]] bool lends() const { return failover_ != nullptr && failover_->lends(); }
   // Whether closing may begin, here or with a hint to the peer, and when the link was last used.

@@ -161,12 +161,13 @@ class SocketTransport final : public TcpTransport {
 
   [[nodiscard]] int wait_fd() const override { return context_.poller->fd(); }
 
-  [[nodiscard]] bool prepare_wait(const WaitHint& /*hint*/) override {
-    bool unseen = false;
+  [[nodiscard]] bool prepare_wait(const WaitHint& hint) override {
+    bool goes_on = false;
     for (const auto& link : order_) {
-      unseen |= link->take_unseen_event();
+      goes_on |= link->take_unseen_event();
+      goes_on |= hint.network_releases && link->release_lent();
     }
-    return !unseen;
+    return !goes_on;
   }
   void finish_wait() override {}
 
@@ -205,8 +206,17 @@ class SocketTransport final : public TcpTransport {
     }
   }
 
-  [[nodiscard]] bool forgets_abandoned() const override {
-    return std::ranges::none_of(order_, [](const auto& link) { return link->lends(); });
+  [[nodiscard]] std::chrono::milliseconds linger_time() const override {
+    constexpr std::chrono::milliseconds kOtherWay(3000);
+    const FailoverOptions& failover = context_.options.failover;
+    return failover.on ? failover.silence + kOtherWay : TcpTransport::linger_time();
+  }
+
+  [[nodiscard]] bool forgets_abandoned() override {
+    return std::ranges::none_of(order_, [](const auto& link) {
+      link->release_lent();
+      return link->lends();
+    });
   }
 
   [[nodiscard]] uint64_t memory_bytes() const override {

@@ -28,7 +28,9 @@ struct FailoverOptions {
   std::chrono::milliseconds silence{1000};   // unanswered for longer: the connection is lost
   std::chrono::milliseconds timeout{30000};  // for a way that comes back, where there is no other
   std::chrono::milliseconds answer{3500};  // of a host that was reached; then another way is tried
-  uint64_t copied_bytes = uint64_t{16} << 20;  // of what has not arrived, at most
+  uint64_t copied_bytes = uint64_t{32} << 20;  // of what has not arrived, by all of the process
+  // Memory that was lent for so long is copied, whoever waits for it or not.
+  std::chrono::nanoseconds lend = std::chrono::hours(1);
 };
 
 struct TcpOptions : NetworkMember {

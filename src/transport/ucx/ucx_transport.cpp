@@ -110,7 +110,7 @@ class WorkerTransport final : public UcxTransport {
   void finish_wait() override {}
 
   // UCX reads and writes the memory of a posted request until the request ends.
-  [[nodiscard]] bool forgets_abandoned() const override { return false; }
+  [[nodiscard]] bool forgets_abandoned() override { return false; }
   [[nodiscard]] uint64_t memory_bytes() const override {
     uint64_t total = sizeof(*this);
     for (const auto& [key, link] : links_) {

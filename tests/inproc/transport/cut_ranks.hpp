@@ -2,6 +2,7 @@
 // goes through it; and what each of them must find of the other.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -26,6 +27,7 @@ struct Setting {
   uint64_t copied_bytes = uint64_t{16} << 20;
   std::chrono::milliseconds silence{1000};
   std::chrono::milliseconds answer{200};
+  std::chrono::nanoseconds lend = std::chrono::microseconds(100);
 };
 
 // One end of a conversation.
@@ -90,6 +92,13 @@ class End {
   std::vector<std::byte> into_;
 };
 
+// Rails may share an address.
+inline std::vector<std::string> distinct(std::vector<std::string> hosts) {
+  std::ranges::sort(hosts);
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  return hosts;
+}
+
 // Two ranks in one thread, each behind a relay.
 class Ranks {
  public:
@@ -107,6 +116,7 @@ class Ranks {
       options.failover.copied_bytes = setting.copied_bytes;
       options.failover.silence = setting.silence;
       options.failover.answer = setting.answer;
+      options.failover.lend = setting.lend;
       options.count_unacknowledged =
           [this, believes = setting.believes_kernel](int fd) -> std::optional<uint64_t> {
         return believes ? count(fd) : std::nullopt;
@@ -116,8 +126,8 @@ class Ranks {
       auto transport = TcpTransport::listen(options);
       REQUIRE(transport.ok());
       transports_.at(rank) = *std::move(transport);
-      relays_.at(rank) =
-          std::make_unique<Relay>(setting.hosts, transports_.at(rank)->endpoint().port, script);
+      relays_.at(rank) = std::make_unique<Relay>(
+          distinct(setting.hosts), transports_.at(rank)->endpoint().port, script);
     }
     std::vector<TcpEndpoint> peers;
     for (const auto& relay : relays_) {

@@ -320,6 +320,76 @@ TEST_CASE("failover: a link that reaches its peer over no rail fails with the fi
   CHECK(has(failed, "no rail has reached it for 300 ms"));
 }
 
+TEST_CASE("failover: with no time to wait, each rail is tried all the same before a link fails") {
+  const Setting setting{.hosts = {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"},
+                        .timeout = std::chrono::milliseconds(0),
+                        .silence = std::chrono::milliseconds(100)};
+  const Ranks ranks(setting, uncut);
+  converse(ranks, {8});
+  ranks.silence({"127.0.0.1", "127.0.0.2", "127.0.0.3"});
+  converse(ranks, {8, 100000});
+  CHECK(has(ranks.link(0).to_string(), connected_over({4})));
+}
+
+TEST_CASE("failover: rails that share a network card are one path, and count as one") {
+  const Setting setting{.hosts = {"127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.3"},
+                        .silence = std::chrono::milliseconds(100)};
+  const Ranks ranks(setting, uncut);
+  converse(ranks, {8});
+  ranks.silence({"127.0.0.1"});
+  converse(ranks, {8});
+  ranks.drive_until([&] { return has(ranks.link(0).to_string(), connected_over({2, 3})); });
+  converse(ranks, {8, 100000});
+}
+
+TEST_CASE("failover: a host that refuses where no message came from is not taken for the peer") {
+  Ranks ranks({.timeout = std::chrono::milliseconds(60000)}, uncut);
+  converse(ranks, {8});
+  for (const uint32_t rank : {0U, 1U}) {
+    ranks.relay(rank).refuse(kHosts[1]);
+  }
+  ranks.silence({kHosts[0]});
+  End zero(ranks.link(0), 1000, {100000});
+  End one(ranks.link(1), 2000, {});
+  const auto move = [&] {
+    REQUIRE(zero.send().ok());
+    REQUIRE(one.receive(1000, {100000}).ok());
+  };
+  ranks.drive_until([&] {
+    move();
+    return has(ranks.link(0).to_string(), "tries tcp 127.0.0.1");  // after the other one
+  });
+  ranks.silence({});
+  ranks.drive_until([&] {
+    move();
+    return one.received() == 1 && zero.through();
+  });
+}
+
+TEST_CASE("failover: who waits for its memory alone gets it back, and who does not keeps lending") {
+  const Ranks ranks({.believes_kernel = false, .lend = std::chrono::hours(1)}, uncut);
+  const Sizes sizes{100000};
+  End zero(ranks.link(0), 1000, sizes);
+  End one(ranks.link(1), 2000, {});
+  ranks.drive_until([&] {
+    REQUIRE(zero.send().ok());
+    REQUIRE(one.receive(1000, sizes).ok());
+    return one.received() == 1;
+  });
+  CHECK_FALSE(zero.through());
+  static_cast<void>(ranks.at(0).prepare_wait({}));
+  REQUIRE(zero.send().ok());
+  CHECK_FALSE(zero.through());
+  CHECK_FALSE(ranks.at(0).prepare_wait({.network_releases = true}));  // something has happened
+  REQUIRE(zero.send().ok());
+  CHECK(zero.through());
+}
+
+TEST_CASE("failover: leaving may take as long as a lost rail is not noticed") {
+  const Ranks ranks({.silence = std::chrono::milliseconds(2000)}, uncut);
+  CHECK(ranks.at(0).linger_time() > std::chrono::milliseconds(2000 + 1500));
+}
+
 TEST_CASE("failover: a peer that ends before it has used the link is told as lost, to all calls") {
   Ranks ranks({.timeout = std::chrono::milliseconds(300)}, uncut);
   Link& link = ranks.link(0);  // rank 1 holds what it opens, and has not asked for it

@@ -40,6 +40,13 @@ bool Relay::blocks(const std::string& host) const {
   return std::ranges::find(blocked_, host) != blocked_.end();
 }
 
+void Relay::refuse(const std::string& host) {
+  const auto found = std::ranges::find(hosts_, host);
+  REQUIRE(found != hosts_.end());
+  listeners_.erase(listeners_.begin() + (found - hosts_.begin()));
+  hosts_.erase(found);
+}
+
 void Relay::step() {
   accept_all();
   for (const auto& pipe : pipes_) {

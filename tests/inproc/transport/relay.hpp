@@ -32,6 +32,8 @@ class Relay {
   [[nodiscard]] uint16_t port() const { return port_; }
   // Connections to those hosts are not taken, and those there are carry nothing more.
   void block(const std::vector<std::string>& hosts) { blocked_ = hosts; }
+  // Nobody listens there any more: its host refuses connections.
+  void refuse(const std::string& host);
   void step();
   [[nodiscard]] bool blocks(const std::string& host) const;
   // Every connection that there is.

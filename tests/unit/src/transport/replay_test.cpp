@@ -2,6 +2,7 @@
 #include "transport/tcp/replay.hpp"
 
 #include <array>
+#include <atomic>
 
 #include "catch.hpp"
 #include "has.hpp"
@@ -38,7 +39,8 @@ bool same(const Replay::Message& message, const std::vector<std::byte>& expected
 }  // namespace
 
 TEST_CASE("small messages are copied, and large ones are released once they have arrived") {
-  ReplayBudget budget;
+  std::atomic<uint64_t> used{0};
+  ReplayBudget budget{used};
   Replay replay(budget);
   std::vector<std::vector<std::byte>> payloads{std::vector(8, std::byte{1}),
                                                std::vector(kLarge, std::byte{2}),
@@ -67,7 +69,8 @@ TEST_CASE("small messages are copied, and large ones are released once they have
 }
 
 TEST_CASE("what is lent is copied where the caller waits, as far as the budget goes") {
-  ReplayBudget budget{.most_bytes = kLarge + 8};
+  std::atomic<uint64_t> used{0};
+  ReplayBudget budget{used, kLarge + 8};
   const std::vector<std::vector<std::byte>> payloads{std::vector(kLarge, std::byte{1}),
                                                      std::vector(kLarge, std::byte{2}),
                                                      std::vector(8, std::byte{3})};
@@ -86,15 +89,22 @@ TEST_CASE("what is lent is copied where the caller waits, as far as the budget g
     REQUIRE(replay.on_counted(1).ok());
     replay.copy_lent(3);
     CHECK(replay.released() == 3);
-    // Beyond the budget even a small message stays where it is.
+    // Beyond the budget a small message is copied all the same: its caller has reused its memory.
     keep_all(replay, {payloads[2]});
-    CHECK(replay.released() == 3);
+    CHECK(replay.released() == 4);
+    CHECK(used == kLarge + 16);
+    ReplayBudget another{used, kLarge + 8};
+    Replay of_another(another);  // a budget of one process
+    keep_all(of_another, payloads);
+    of_another.copy_lent(3);
+    CHECK(of_another.released() == 0);
   }
-  CHECK(budget.used_bytes == 0);
+  CHECK(used == 0);
 }
 
 TEST_CASE("over several connections a message has arrived when all before it have") {
-  ReplayBudget budget;
+  std::atomic<uint64_t> used{0};
+  ReplayBudget budget{used};
   Replay replay(budget);
   const std::array<ConstBytes, 0> nothing{};
   replay.keep(header_of(0), nothing, {0, 32});
@@ -109,7 +119,8 @@ TEST_CASE("over several connections a message has arrived when all before it hav
 }
 
 TEST_CASE("lost connections acknowledge nothing until a message is sent again") {
-  ReplayBudget budget;
+  std::atomic<uint64_t> used{0};
+  ReplayBudget budget{used};
   Replay replay(budget);
   const std::array<ConstBytes, 0> nothing{};
   replay.keep(header_of(0), nothing, {0, 32});
@@ -124,7 +135,8 @@ TEST_CASE("lost connections acknowledge nothing until a message is sent again") 
 }
 
 TEST_CASE("a count of messages that cannot have been received is refused") {
-  ReplayBudget budget;
+  std::atomic<uint64_t> used{0};
+  ReplayBudget budget{used};
   Replay replay(budget);
   const std::array<ConstBytes, 0> nothing{};
   for (uint32_t i = 0; i < 5; ++i) {

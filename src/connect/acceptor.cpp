@@ -18,8 +18,9 @@ constexpr int64_t kRetryNs = 20'000'000;
 constexpr std::chrono::milliseconds kBarredTime{5000};
 // Of those at once: they displace only each other.
 constexpr ptrdiff_t kMaxBarred = 64;
-// A rank's handshake takes milliseconds, also where hundreds come at once: one that is older is the
-// least likely to be a rank's.
+// A rank says who it is as soon as it is connected, and its handshake takes milliseconds, also
+// where hundreds come at once: one that is older is the least likely to be a rank's.
+constexpr int64_t kSilentTimeNs = 250'000'000;
 constexpr int64_t kOwnTimeNs = 1'000'000'000;
 // A host with more than this part of all handshakes that have said nothing so far is a scanner's,
 // or worse: whoever comes takes the place of one of those, however young.
@@ -142,18 +143,25 @@ Acceptor::PendingList::iterator Acceptor::to_displace(int64_t now_ns) {
   };
   std::map<SocketAddress::HostBytes, Silent> hosts;
   Silent most;
+  auto oldest = pending_.end();
   for (auto each = pending_.begin(); each != pending_.end(); ++each) {
-    if (each->handshake->unproven_claim().empty()) {
+    oldest = oldest == pending_.end() && now_ns >= own_until_ns(*each) ? each : oldest;
+    if (is_silent(*each)) {
       Silent& of_host = hosts[each->peer.host_bytes()];
       of_host.oldest = of_host.count == 0 ? each : of_host.oldest;
       ++of_host.count;
       most = of_host.count > most.count ? of_host : most;
     }
   }
-  if (most.count > options_.max_handshakes / kLargeShare) {
-    return most.oldest;
-  }
-  return now_ns - pending_.front().came_ns >= kOwnTimeNs ? pending_.begin() : pending_.end();
+  return most.count > options_.max_handshakes / kLargeShare ? most.oldest : oldest;
+}
+
+bool Acceptor::is_silent(const Pending& pending) {
+  return pending.handshake->unproven_claim().empty();
+}
+
+int64_t Acceptor::own_until_ns(const Pending& pending) {
+  return pending.came_ns + (is_silent(pending) ? kSilentTimeNs : kOwnTimeNs);
 }
 
 void Acceptor::free_descriptor(const Status& barred, int64_t now_ns) {
@@ -256,14 +264,15 @@ void Acceptor::note_refused(const Pending& pending, const Status& why) {
 
 int64_t Acceptor::next_deadline_ns() const {
   int64_t next = kNeverNs;
+  int64_t displaces = kNeverNs;
   for (const Pending& pending : pending_) {
     next = std::min(next, pending.deadline_ns);
+    displaces = std::min(displaces, own_until_ns(pending));
   }
   for (const auto& listener : listeners_) {
     // More wait than were taken at once, than there are descriptors for, or than may come in.
     if (listener->readable) {
-      const bool blocked = blocked_ && is_full();
-      const int64_t in_turn = blocked ? pending_.front().came_ns + kOwnTimeNs : 0;
+      const int64_t in_turn = blocked_ && is_full() ? displaces : 0;
       next = std::min(next, shortage_.ok() ? in_turn : retry_at_ns_);
     }
   }

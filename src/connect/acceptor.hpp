@@ -41,8 +41,9 @@ class Acceptor {
     std::string purpose;  // of the handshakes
     std::shared_ptr<const JobKey> key;
     std::chrono::milliseconds handshake_time{5000};
-    // Under way at most. Then who says nothing makes room, of the host that has many such, or who
-    // has had a second; where nobody does, who comes waits in the listener's queue.
+    // Under way at most. Then one makes room that says nothing, of the host that has many such or
+    // for a quarter of a second; or one that has had a second. Where there is none, who comes waits
+    // in the listener's queue.
     size_t max_handshakes = 256;
     std::string on_shortage;  // what takes this process' descriptors
     LogLevel refusals_at = LogLevel::kWarn;
@@ -96,6 +97,8 @@ class Acceptor {
   [[nodiscard]] bool is_full() const { return pending_.size() >= options_.max_handshakes; }
   // Where it is full; its end: nobody.
   [[nodiscard]] PendingList::iterator to_displace(int64_t now_ns);
+  [[nodiscard]] static bool is_silent(const Pending& pending);
+  [[nodiscard]] static int64_t own_until_ns(const Pending& pending);
   // `barred`: of the connection that comes.
   void free_descriptor(const Status& barred, int64_t now_ns);
   void note_shortage(const Status& why, bool came, int64_t now_ns);

@@ -13,11 +13,11 @@
 namespace ho {
 namespace {
 
-// In their handshake at once: an eighth of what this process may have open, and not more than fits
-// into 16 MiB. Ranks that find no room wait for it, a second at most (Acceptor).
+// In their handshake at once: an eighth of what this process may have open, and not more than are
+// looked at in a millisecond. Who finds no room waits for it, a second at most (Acceptor).
 size_t max_handshakes_here() {
   constexpr size_t kMinHandshakes = 64;
-  constexpr size_t kMaxHandshakes = 4096;
+  constexpr size_t kMaxHandshakes = 1024;
   rlimit files{};
   const bool known = ::getrlimit(RLIMIT_NOFILE, &files) == 0;
   return known ? std::clamp<size_t>(files.rlim_cur / 8, kMinHandshakes, kMaxHandshakes)

@@ -264,7 +264,7 @@ TEST_CASE("hundreds of ranks that come back at once displace nobody") {
     for (size_t i = 0; i < redials.size(); ++i) {
       if (sockets[i] == nullptr) {
         sockets[i] = must_have(redials[i]->step(now));
-        back += sockets[i] != nullptr ? 1 : 0;
+        back += sockets[i] != nullptr ? 1U : 0U;
       }
     }
     (void)world.sessions->step(Deadline(std::chrono::nanoseconds(now)));
@@ -279,7 +279,8 @@ TEST_CASE("a rank that was given up hears so from rank 0 when it comes back") {
   Fd sessions = listen_on(on_loopback(0)).value();
   const uint16_t port = local_address(listener.get()).value().port();
   const auto addresses = addresses_of(local_address(sessions.get()).value().port());
-  const auto welcome = wire::Welcome{.job_id = kJob, .coordinator = "rank 0 (node0, pid 7)"};
+  const auto welcome = wire::Welcome{
+      .job_id = kJob, .coordinator = "rank 0 (node0, pid 7)", .coordinator_address = {}};
   std::unique_ptr<ControlConnection> lost;
   const auto entry =
       acceptor_of(std::move(listener), "control", {}, [&](std::unique_ptr<Socket> socket) {

@@ -70,8 +70,8 @@ struct Lost {
 std::unique_ptr<Acceptor> acceptor_of(
     Fd listener,
     const std::string& purpose,
-    Status judged,
-    std::function<void(std::unique_ptr<Socket>)> deliver = [](auto) {}) {
+    const Status& judged,
+    const std::function<void(std::unique_ptr<Socket>)>& deliver = [](auto) {}) {
   Acceptor::Options options;
   options.name = "a test";
   options.purpose = purpose;

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <map>
 
 #include "connect/handshake_io.hpp"
 #include "os/clock.hpp"
@@ -17,8 +18,13 @@ constexpr int64_t kRetryNs = 20'000'000;
 constexpr std::chrono::milliseconds kBarredTime{5000};
 // Of those at once: they displace only each other.
 constexpr ptrdiff_t kMaxBarred = 64;
-// A caller that looks less often than that is not polling: what waits for it is not to blame.
-constexpr int64_t kPauseNs = 500'000'000;
+// A rank says who it is as soon as it is connected, and its handshake takes milliseconds, also
+// where hundreds come at once: one that is older is the least likely to be a rank's.
+constexpr int64_t kSilentTimeNs = 250'000'000;
+constexpr int64_t kOwnTimeNs = 1'000'000'000;
+// A host with more than this part of all handshakes that have said nothing so far is a scanner's,
+// or worse: whoever comes takes the place of one of those, however young.
+constexpr size_t kLargeShare = 8;
 
 }  // namespace
 
@@ -46,6 +52,7 @@ void Acceptor::step(int64_t now_ns) {
   }
   Status shortage;
   bool came = false;
+  blocked_ = false;
   for (const auto& listener : listeners_) {
     if (Status failed = accept_all(*listener, now_ns, came); !failed.ok()) {
       shortage = std::move(failed);
@@ -58,15 +65,17 @@ void Acceptor::step(int64_t now_ns) {
 }
 
 void Acceptor::prepare_to_try_all(int64_t now_ns) {
-  const int64_t pause = last_step_ns_ == 0 || options_.watch ? 0 : now_ns - last_step_ns_;
-  last_step_ns_ = now_ns;
+  // A caller that looks less often than every few milliseconds is not polling: what waits for it is
+  // not to blame.
+  const int64_t pause = options_.watch ? 0 : pauses_.paused_ns(now_ns, 0);
   for (const auto& listener : listeners_) {
     listener->readable = true;
   }
   for (Pending& pending : pending_) {
     pending.socket->readable = true;
     pending.socket->writable = true;
-    pending.deadline_ns += pause > kPauseNs ? pause : 0;
+    pending.came_ns += pause;
+    pending.deadline_ns += pause;
   }
 }
 
@@ -75,6 +84,10 @@ void Acceptor::prepare_to_try_all(int64_t now_ns) {
 Status Acceptor::accept_all(Socket& listener, int64_t now_ns, bool& came) {
   constexpr int kAtOnce = 64;
   for (int i = 0; listener.readable && i < kAtOnce; ++i) {
+    if (is_full() && to_displace(now_ns) == pending_.end()) {
+      blocked_ = true;
+      return {};
+    }
     Result<std::optional<Accepted>> accepted = accept_from(listener.fd.get());
     if (!accepted.ok()) {
       // accept4 takes a descriptor first: without one it fails also where no connection waits.
@@ -123,32 +136,63 @@ Status Acceptor::stuck(int64_t now_ns) const {
   return lasts ? shortage_.with_context(options_.name) : Status();
 }
 
-void Acceptor::free_descriptor(const Status& barred) {
+Acceptor::PendingList::iterator Acceptor::to_displace(int64_t now_ns) {
+  struct Silent {
+    size_t count = 0;
+    PendingList::iterator oldest{};
+  };
+  std::map<SocketAddress::HostBytes, Silent> hosts;
+  Silent most;
+  auto oldest = pending_.end();
+  for (auto each = pending_.begin(); each != pending_.end(); ++each) {
+    oldest = oldest == pending_.end() && now_ns >= own_until_ns(*each) ? each : oldest;
+    if (is_silent(*each)) {
+      Silent& of_host = hosts[each->peer.host_bytes()];
+      of_host.oldest = of_host.count == 0 ? each : of_host.oldest;
+      ++of_host.count;
+      most = of_host.count > most.count ? of_host : most;
+    }
+  }
+  return most.count > options_.max_handshakes / kLargeShare ? most.oldest : oldest;
+}
+
+bool Acceptor::is_silent(const Pending& pending) {
+  return pending.handshake->unproven_claim().empty();
+}
+
+int64_t Acceptor::own_until_ns(const Pending& pending) {
+  return pending.came_ns + (is_silent(pending) ? kSilentTimeNs : kOwnTimeNs);
+}
+
+void Acceptor::free_descriptor(const Status& barred, int64_t now_ns) {
   const auto is_barred = [](const Pending& each) { return !each.barred.ok(); };
   if (!barred.ok() && std::ranges::count_if(pending_, is_barred) >= kMaxBarred) {
     const auto oldest = std::ranges::find_if(pending_, is_barred);
     note_refused(*oldest, oldest->barred);
     pending_.erase(oldest);
   }
-  if (pending_.size() >= options_.max_handshakes) {
-    // A rank's handshake takes milliseconds: the oldest is the least likely to be one.
-    note_refused(pending_.front(),
+  if (!is_full()) {
+    return;
+  }
+  if (const auto oldest = to_displace(now_ns); oldest != pending_.end()) {
+    note_refused(*oldest,
                  {StatusCode::kTimeout,
                   fmt::format("{} connections are in their handshake at once, and the oldest makes "
                               "room",
                               options_.max_handshakes)});
-    pending_.pop_front();
+    pending_.erase(oldest);
   }
 }
 
 void Acceptor::admit(Accepted accepted, int64_t now_ns) {
   Status barred = options_.key->allows_address(accepted.peer.host());
-  free_descriptor(barred);
+  free_descriptor(barred, now_ns);
   Pending pending;
   pending.socket = std::make_unique<Socket>(std::move(accepted.fd));
   pending.peer = accepted.peer;
   pending.handshake = Handshake::server(options_.key, options_.purpose);
   pending.barred = std::move(barred);
+  pending.came_ns = now_ns;
   pending.deadline_ns =
       now_ns + ns_of(pending.barred.ok() ? options_.handshake_time
                                          : std::min(options_.handshake_time, kBarredTime));
@@ -220,13 +264,16 @@ void Acceptor::note_refused(const Pending& pending, const Status& why) {
 
 int64_t Acceptor::next_deadline_ns() const {
   int64_t next = kNeverNs;
+  int64_t displaces = kNeverNs;
   for (const Pending& pending : pending_) {
     next = std::min(next, pending.deadline_ns);
+    displaces = std::min(displaces, own_until_ns(pending));
   }
   for (const auto& listener : listeners_) {
-    // More wait than were taken at once, or than there are descriptors for.
+    // More wait than were taken at once, than there are descriptors for, or than may come in.
     if (listener->readable) {
-      next = std::min(next, shortage_.ok() ? int64_t{0} : retry_at_ns_);
+      const int64_t in_turn = blocked_ && is_full() ? displaces : 0;
+      next = std::min(next, shortage_.ok() ? in_turn : retry_at_ns_);
     }
   }
   return next;

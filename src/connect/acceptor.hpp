@@ -23,6 +23,7 @@
 #include "connect/refusals.hpp"
 #include "connect/socket.hpp"
 #include "os/fd.hpp"
+#include "os/pause_watch.hpp"
 #include "os/socket.hpp"
 
 namespace ho {
@@ -40,8 +41,11 @@ class Acceptor {
     std::string purpose;  // of the handshakes
     std::shared_ptr<const JobKey> key;
     std::chrono::milliseconds handshake_time{5000};
-    size_t max_handshakes = 256;  // under way at most; the oldest makes room for a newer one
-    std::string on_shortage;      // what takes this process' descriptors
+    // Under way at most. Then one makes room that says nothing, of the host that has many such or
+    // for a quarter of a second; or one that has had a second. Where there is none, who comes waits
+    // in the listener's queue.
+    size_t max_handshakes = 256;
+    std::string on_shortage;  // what takes this process' descriptors
     LogLevel refusals_at = LogLevel::kWarn;
     Watch watch;
     bool watch_sets_flags = false;  // of the sockets; otherwise each step tries all of them
@@ -81,15 +85,22 @@ class Acceptor {
     std::unique_ptr<Socket> socket;
     SocketAddress peer;
     std::unique_ptr<Handshake> handshake;
+    int64_t came_ns = 0;
     int64_t deadline_ns = 0;
     Status barred;  // not ok: without a key its address is not admitted, only told so
   };
 
   explicit Acceptor(Options options) : options_(std::move(options)) {}
+  using PendingList = std::list<Pending>;
   void prepare_to_try_all(int64_t now_ns);
   [[nodiscard]] Status accept_all(Socket& listener, int64_t now_ns, bool& came);
+  [[nodiscard]] bool is_full() const { return pending_.size() >= options_.max_handshakes; }
+  // Where it is full; its end: nobody.
+  [[nodiscard]] PendingList::iterator to_displace(int64_t now_ns);
+  [[nodiscard]] static bool is_silent(const Pending& pending);
+  [[nodiscard]] static int64_t own_until_ns(const Pending& pending);
   // `barred`: of the connection that comes.
-  void free_descriptor(const Status& barred);
+  void free_descriptor(const Status& barred, int64_t now_ns);
   void note_shortage(const Status& why, bool came, int64_t now_ns);
   void admit(Accepted accepted, int64_t now_ns);
   // true: dealt with, well or not.
@@ -98,8 +109,9 @@ class Acceptor {
 
   Options options_;
   std::vector<std::unique_ptr<Socket>> listeners_;
-  std::list<Pending> pending_;  // oldest first
-  int64_t last_step_ns_ = 0;
+  PendingList pending_;   // oldest first
+  bool blocked_ = false;  // for who waits at a listener
+  PauseWatch pauses_;
   Status shortage_;
   int64_t short_since_ns_ = 0;
   int64_t retry_at_ns_ = 0;

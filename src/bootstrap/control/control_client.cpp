@@ -284,81 +284,9 @@ Result<std::optional<wire::Message>> ControlClient::next_message() {
     for (auto& [communicator, reported] : reported_) {
       reported.answer_due = Clock::now() + kAnswerTime;
     }
-    // Those that looked whether this process lives.
-    for (auto one = accept_from(listener_.get()); one.ok() && one->has_value();) {
-      one = accept_from(listener_.get());
-    }
   }
   changed_.notify_all();
   return message;
-}
-
-// Before anything else, so that rank 0 knows it when this rank has taken part in anything.
-void ControlClient::offer_addresses() {
-  auto here = ListeningAt::open();
-  if (!here.ok()) {
-    log_warn("control plane: this rank cannot be looked for: {}", here.status().message());
-    return;
-  }
-  const Lock lock(mutex_);
-  listener_ = std::move(here->listener);
-  tell(wire::Type::kAddresses, 0, ControlConnection::body_of(here->addresses));
-}
-
-void ControlClient::take_addresses(const wire::Message& message) {
-  const auto addresses = wire::decode<wire::Addresses>(message.body);
-  if (!addresses.ok() || !failover_.on) {
-    return;  // HORING_FAILOVER differs: who compares what must match says so
-  }
-  const Lock lock(mutex_);
-  redial_ = std::make_unique<Redial>(
-      Redial::Setup{.options = failover_,
-                    .key = key_,
-                    .coordinator = welcome_.coordinator,
-                    .who = {.job_id = welcome_.job_id, .rank = rendezvous_.rank}},
-      *addresses,
-      connection_.fd());
-  ask_often(connection_.fd());
-}
-
-void ControlClient::lost(const std::string& why) {
-  if (redial_ == nullptr || coordinator_left_) {
-    coordinator_closed(why);
-    return;
-  }
-  const Lock lock(mutex_);
-  if (goodbye_said_ && connection_.all_counted()) {
-    connected_ = false;
-    changed_.notify_all();
-    return;
-  }
-  redial_->begin(why, connection_.received());
-  connection_.lose();
-}
-
-void ControlClient::come_back() {
-  if (redial_ == nullptr || !connected_) {
-    return;
-  }
-  if (connection_.is_open()) {
-    if (!passed(look_due_)) {
-      return;
-    }
-    look_due_ = Clock::now() + PeerPaths::look_every(failover_);
-    if (const Status silent = redial_->look(connection_.fd()); !silent.ok()) {
-      lost(silent.message());
-    }
-    return;
-  }
-  auto socket = redial_->step(now_ns());
-  if (!socket.ok()) {
-    coordinator_closed(socket.status().message());
-  } else if (*socket != nullptr) {
-    const Lock lock(mutex_);
-    (void)set_no_delay((*socket)->fd.get());
-    ask_often((*socket)->fd.get());
-    (void)connection_.resume(std::move((*socket)->fd), std::nullopt);
-  }
 }
 
 template <typename News>
@@ -406,6 +334,11 @@ void ControlClient::handle(const wire::Message& message) {
              outcome.ok() ? Status(outcome->code, outcome->text) : outcome.status());
       return;
     }
+    case wire::Type::kRefusal: {  // over a connection that took a lost one's place
+      const auto outcome = wire::decode<wire::Outcome>(message.body);
+      coordinator_closed(outcome.ok() ? outcome->text : outcome.status().message());
+      return;
+    }
     case wire::Type::kShutdown: {
       // It hears everybody out before it decides and closes: this says that no more will come.
       const Lock lock(mutex_);
@@ -435,6 +368,7 @@ void ControlClient::answer_query(uint64_t id) {
 void ControlClient::coordinator_closed(const std::string& how) {
   const Lock lock(mutex_);
   connected_ = false;
+  listener_close_on_fork_.set(CloseOnFork::kNone);
   listener_.reset();
   changed_.notify_all();
   connection_.end_output();  // a coordinator that leaves waits for this

@@ -104,6 +104,8 @@ class ControlClient final : public ControlPlane {
   // Where this process is found when the connection is lost; and where the coordinator is.
   void offer_addresses();
   void take_addresses(const wire::Message& message);
+  // Who connects to where this process is found has its answer by then.
+  void let_callers_go() const;
   // The connection has ended, or leads nowhere: `why` or, empty, by its end.
   void lost(const std::string& why);
   // Of a lost connection: looks for another one.
@@ -163,6 +165,8 @@ class ControlClient final : public ControlPlane {
   // The thread's own, once the coordinator has said where it is.
   std::unique_ptr<Redial> redial_;
   Fd listener_;  // says by its existence that this process lives
+  CloseOnFork listener_close_on_fork_;
+  std::vector<SocketAddress> own_addresses_;
   Deadline look_due_{};
 
   std::unique_ptr<Coordinator> coordinator_;

@@ -24,7 +24,7 @@ void ControlConnection::push(Outgoing message) {
 }
 
 Status ControlConnection::resume(Fd fd, std::optional<uint64_t> counted) {
-  fd_ = std::move(fd);
+  set_fd(std::move(fd));
   splitter_ = wire::Splitter();  // what has come in part comes again
   awaits_count_ = !counted.has_value();
   if (awaits_count_) {
@@ -156,6 +156,12 @@ Result<bool> ControlConnection::read_some() {
     }
   }
   return true;
+}
+
+void ControlConnection::refuse(Fd fd, const Status& why) {
+  ControlConnection connection(std::move(fd));
+  connection.queue(wire::Type::kRefusal, 0, outcome_body(why));
+  (void)connection.send_some();  // a fresh socket's buffer takes it
 }
 
 void ControlConnection::end_output() {

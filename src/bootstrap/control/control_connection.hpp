@@ -13,6 +13,7 @@
 
 #include "base/status.hpp"
 #include "bootstrap/messages/wire.hpp"
+#include "os/close_on_fork.hpp"
 #include "os/fd.hpp"
 
 namespace ho {
@@ -32,11 +33,12 @@ class ControlConnection {
     return body_of(wire::Outcome{status.code(), status.message()});
   }
 
-  explicit ControlConnection(Fd fd, bool keeps = false) : fd_(std::move(fd)), keeps_(keeps) {}
+  explicit ControlConnection(Fd fd, bool keeps = false)
+      : fd_(std::move(fd)), close_on_fork_(fd_.get()), keeps_(keeps) {}
 
   [[nodiscard]] bool keeps() const { return keeps_; }
   // The socket is lost. What is queued waits for another one.
-  void lose() { fd_.reset(); }
+  void lose() { set_fd({}); }
   [[nodiscard]] bool is_open() const { return fd_.valid(); }
   // Goes on over that one. The end that was dialled knows how much the peer has counted, and says
   // its own count first; the other end hears that before it sends anything.
@@ -61,6 +63,8 @@ class ControlConnection {
   [[nodiscard]] Result<bool> read_some();
   // The next whole message. Where this keeps messages it may leave output.
   [[nodiscard]] Result<std::optional<wire::Message>> next();
+  // Tells a peer whose connection has just been opened that it's not wanted, and why.
+  static void refuse(Fd fd, const Status& why);
   // No more output; the peer reads to the end.
   void end_output();
 
@@ -73,12 +77,18 @@ class ControlConnection {
     [[nodiscard]] size_t total() const { return header.size() + (body ? body->size() : 0); }
   };
 
+  void set_fd(Fd fd) {
+    close_on_fork_.set(CloseOnFork::kNone);
+    fd_ = std::move(fd);
+    close_on_fork_.set(fd_.get());
+  }
   [[nodiscard]] bool sends() const { return fd_.valid() && !awaits_count_; }
   void push(Outgoing message);
   [[nodiscard]] Status note_counted(uint64_t count);
   void send_again();
 
   Fd fd_;
+  CloseOnFork close_on_fork_;
   bool keeps_;
   bool awaits_count_ = false;
   std::deque<Outgoing> output_;

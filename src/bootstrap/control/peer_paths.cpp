@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "base/env.hpp"
 #include "base/log.hpp"
@@ -18,8 +19,11 @@ constexpr int64_t kMs = 1'000'000;
 // A connection that is not taken by then is tried again: its first packet may be lost.
 constexpr int64_t kTakenWithinNs = 1'500 * kMs;
 constexpr int64_t kPauseNs = 300 * kMs;
-// The kernel closes what a process that ends has open, one after the other.
+// The kernel closes what a process that ends has open, one after the other. A process that lives
+// closes it too, again and again.
 constexpr int64_t kEndedPauseNs = 20 * kMs;
+// By then a path that is lost has been found so, and others have been tried.
+constexpr std::chrono::milliseconds kNoticeMargin{1000};
 
 int64_t ms_of(int64_t ns) {
   return ns / kMs;
@@ -34,7 +38,7 @@ Result<ControlFailover> ControlFailover::from_environment() {
   HORING_ASSIGN(const uint64_t notice_ms, env::number(env::kFailoverNoticeMs));
   HORING_ASSIGN(const uint64_t wait_ms, env::number(env::kFailoverWaitMs));
   options.silence = std::chrono::milliseconds(silence_ms);
-  options.notice = std::chrono::milliseconds(notice_ms);
+  options.notice = std::max(std::chrono::milliseconds(notice_ms), options.silence + kNoticeMargin);
   options.wait = std::chrono::milliseconds(wait_ms);
   return options;
 }
@@ -43,9 +47,9 @@ Result<ListeningAt> ListeningAt::open() {
   ListeningAt here;
   HORING_ASSIGN(here.listener, listen_anywhere(0));
   HORING_ASSIGN(const SocketAddress own, local_address(here.listener.get()));
-  HORING_ASSIGN(const auto all, interface_addresses(own.port()));
+  HORING_ASSIGN(here.own, interface_addresses(own.port()));
   here.addresses.port = own.port();
-  for (const SocketAddress& address : all) {
+  for (const SocketAddress& address : here.own) {
     here.addresses.hosts.push_back(address.host());
   }
   return here;
@@ -60,30 +64,36 @@ void ask_often(int fd) {
 
 PeerPaths::PeerPaths(const ControlFailover& options,
                      std::string name,
-                     const wire::Addresses& addresses)
+                     const wire::Addresses& addresses,
+                     const std::vector<SocketAddress>& own)
     : options_(options), name_(std::move(name)), port_(addresses.port) {
   for (const std::string& host : addresses.hosts) {
     const auto address = SocketAddress::numeric(host, port_);
     // Networks of containers have the same addresses on many hosts.
-    if (address.ok() && !is_on_another_interface(*address, {})) {
+    if (address.ok() && std::ranges::none_of(own, [&](const SocketAddress& each) {
+          return each.same_host(*address);
+        })) {
       paths_.push_back({.address = *address});
     }
   }
 }
 
-void PeerPaths::begin(const SocketAddress& seen, int64_t answered_ns) {
+void PeerPaths::begin(const SocketAddress& seen, int64_t answered_ns, int64_t now_ns) {
   SocketAddress address = seen;
   address.set_port(port_);
   auto path = std::ranges::find_if(
       paths_, [&](const Path& each) { return each.address.same_host(address); });
-  if (path == paths_.end()) {
-    path = paths_.insert(paths_.end(), {.address = address});
+  if (path == paths_.end() && seen.size_bytes() > 0) {  // or it was reset before it was looked at
+    path = paths_.insert(path, {.address = address});
   }
-  path->seen = true;
+  if (path != paths_.end()) {
+    path->seen = true;
+  }
   if (!begun()) {
-    begun_ns_ = now_ns();
+    begun_ns_ = now_ns;
     answered_ns_ = answered_ns;
     noticed_ = false;
+    pauses_.restart(begun_ns_);
   }
 }
 
@@ -98,13 +108,32 @@ std::chrono::milliseconds PeerPaths::silent_for(int64_t now_ns) const {
   return std::chrono::milliseconds(ms_of(now_ns - answered_ns_));
 }
 
+// A new round of tries, and only what this process has seen counts.
+void PeerPaths::note_pause(int64_t now_ns) {
+  const int64_t paused_ns = pauses_.paused_ns(now_ns, ns_of(kStep));
+  if (paused_ns == 0) {
+    return;
+  }
+  answered_ns_ += paused_ns;
+  for (Path& path : paths_) {
+    path.tried = false;
+    if (!path.answers) {
+      path.fd.reset();
+      path.due_ns = now_ns;
+    }
+  }
+}
+
 PeerPaths::Found PeerPaths::step(int64_t now_ns) {
+  note_pause(now_ns);
   bool answers = false;
+  bool all_tried = true;
   for (Path& path : paths_) {
     if (step(path, now_ns) && path.seen) {
       return Found::kNobodyListens;
     }
-    answers = answers || path.answers;
+    answers = answers || (path.answers && !path.other);
+    all_tried = all_tried && (path.tried || path.other);
   }
   if (answers) {
     if (noticed_) {
@@ -113,6 +142,9 @@ PeerPaths::Found PeerPaths::step(int64_t now_ns) {
     }
     answered_ns_ = now_ns;
     return Found::kAnswer;
+  }
+  if (!all_tried) {
+    return Found::kNothing;
   }
   if (!noticed_ && silent_for(now_ns) >= options_.notice) {
     noticed_ = true;
@@ -126,7 +158,7 @@ PeerPaths::Found PeerPaths::step(int64_t now_ns) {
   return silent_for(now_ns) >= options_.wait ? Found::kTooLate : Found::kNothing;
 }
 
-bool PeerPaths::step(Path& path, int64_t now_ns) const {
+bool PeerPaths::step(Path& path, int64_t now_ns) {
   if (!path.fd.valid()) {
     if (now_ns < path.due_ns) {
       return false;
@@ -166,18 +198,30 @@ bool PeerPaths::still_answers(Path& path, int64_t now_ns) const {
   return details && path.watch.check(*details, options_.silence).ok();
 }
 
-bool PeerPaths::ended(Path& path, int64_t now_ns, int error) const {
+bool PeerPaths::ended(Path& path, int64_t now_ns, int error) {
   path.fd.reset();
-  path.due_ns = now_ns + (path.answers ? kEndedPauseNs : kPauseNs);
-  path.answers = false;
+  if (std::exchange(path.answers, false)) {
+    path.due_ns = now_ns + jitter_.pause_ns(kEndedPauseNs, path.ends++);
+  } else {
+    path.due_ns = now_ns + jitter_.pause_ns(kPauseNs);
+    path.tried = true;
+  }
   return error == ECONNREFUSED;
 }
 
+bool PeerPaths::note_other(const SocketAddress& address) {
+  const auto path = std::ranges::find_if(
+      paths_, [&](const Path& each) { return each.address.same_host(address); });
+  return path != paths_.end() && !std::exchange(path->other, true);
+}
+
 std::optional<SocketAddress> PeerPaths::answering(size_t from) const {
-  for (size_t i = 0; i < paths_.size(); ++i) {
-    const Path& path = paths_[(from + i) % paths_.size()];
-    if (path.answers) {
-      return path.address;
+  for (const bool other : {false, true}) {
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      const Path& path = paths_[(from + i) % paths_.size()];
+      if (path.answers && path.other == other) {
+        return path.address;
+      }
     }
   }
   return {};

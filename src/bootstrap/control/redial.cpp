@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/log.hpp"
@@ -14,40 +16,65 @@ namespace {
 // again.
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kHandshakeNs = 5'000 * kMillisecond;
+constexpr int64_t kFirstPauseNs = 50 * kMillisecond;
+
+// From the other end, and not from this host or the way there.
+bool is_an_answer(const Status& why) {
+  return why.code() == StatusCode::kProtocol || why.code() == StatusCode::kUnauthenticated ||
+         why.code() == StatusCode::kMismatch;
+}
 
 }  // namespace
 
-Redial::Redial(Setup setup, const wire::Addresses& coordinator_at, int fd)
-    : setup_(std::move(setup)), paths_(setup_.options, setup_.coordinator, coordinator_at) {
+Redial::Redial(Setup setup,
+               const wire::Addresses& coordinator_at,
+               const std::vector<SocketAddress>& own,
+               int fd)
+    : setup_(std::move(setup)), paths_(setup_.options, setup_.coordinator, coordinator_at, own) {
   if (const auto seen = peer_address(fd); seen.ok()) {
     seen_ = *seen;
   }
   answered_ns_ = now_ns();
+  pauses_.restart(answered_ns_);
 }
 
-Status Redial::look(int fd) {
+void Redial::note_pause(int64_t now_ns) {
+  if (pauses_.paused_ns(now_ns, ns_of(PeerPaths::look_every(setup_.options))) > 0) {
+    runs_since_ns_ = now_ns;
+  }
+  answered_ns_ = std::max(answered_ns_, runs_since_ns_);
+}
+
+Status Redial::look(int fd, int64_t now_ns) {
   const auto details = tcp::look_at_connection(fd);
   if (!details) {
     return {};
   }
-  answered_ns_ = now_ns() - int64_t{details->tcpi_last_ack_recv} * kMillisecond;
+  answered_ns_ = now_ns - int64_t{details->tcpi_last_ack_recv} * kMillisecond;
+  note_pause(now_ns);
   return watch_.check(*details, setup_.options.silence);
 }
 
-void Redial::begin(const std::string& why, uint64_t received) {
+void Redial::begin(const std::string& why, uint64_t received, int64_t now_ns) {
   setup_.who.received = received;
   connector_.reset();
   watch_ = {};
   if (!begun()) {
     why_ = why;
-    begun_ns_ = now_ns();
+    begun_ns_ = now_ns;
+    failed_ = 0;
+    dial_due_ns_ = 0;
+    note_pause(begun_ns_);
+  } else {
+    dial_failed({}, now_ns);  // the coordinator has not said what it has
   }
-  paths_.begin(seen_, why.empty() ? now_ns() : answered_ns_);
+  paths_.begin(seen_, why.empty() ? now_ns : answered_ns_, now_ns);
 }
 
 void Redial::dial(const SocketAddress& to, int64_t now_ns) {
   ++setup_.who.attempt;
   ++tries_;
+  dialled_ = to;
   give_up_ns_ = now_ns + kHandshakeNs;
   Connector::Options options;
   options.name = setup_.coordinator;
@@ -72,21 +99,35 @@ Result<std::unique_ptr<Socket>> Redial::step(int64_t now_ns) {
                               paths_.silent_for(now_ns).count()));
   }
   if (connector_ == nullptr) {
-    const auto to = paths_.answering(tries_);
+    const auto to = now_ns < dial_due_ns_ ? std::nullopt : paths_.answering(tries_);
     if (!to) {
       return std::unique_ptr<Socket>();
     }
     dial(*to, now_ns);
   }
   auto socket = connector_->step(now_ns);
-  const bool goes_on = socket.ok() && *socket == nullptr && now_ns < give_up_ns_;
-  if (!goes_on) {
-    connector_.reset();
+  if (socket.ok() && *socket == nullptr && now_ns < give_up_ns_) {
+    return socket;
   }
-  if (!socket.ok() && socket.status().code() == StatusCode::kConnection) {
-    return std::unique_ptr<Socket>();
+  connector_.reset();
+  if (socket.ok() && *socket != nullptr) {
+    return socket;
   }
-  return socket;
+  dial_failed(socket.status(), now_ns);
+  return std::unique_ptr<Socket>();
+}
+
+// Another service may have that port there, and another host that address: only rank 0 says what
+// ends this rank, over a connection that it has taken.
+void Redial::dial_failed(const Status& why, int64_t now_ns) {
+  dial_due_ns_ = now_ns + jitter_.pause_ns(kFirstPauseNs, failed_++);
+  if (is_an_answer(why) && paths_.note_other(dialled_)) {
+    log_warn("rank {}: {} is not at {}, tried for a lost control connection: {}",
+             setup_.who.rank,
+             setup_.coordinator,
+             dialled_.to_string(),
+             why.message());
+  }
 }
 
 void Redial::went_on(int fd) {
@@ -102,6 +143,7 @@ void Redial::went_on(int fd) {
   paths_.end();
   seen_ = peer.ok() ? *peer : seen_;
   answered_ns_ = now_ns();
+  pauses_.restart(answered_ns_);
 }
 
 }  // namespace ho

@@ -59,7 +59,7 @@ Status RendezvousAcceptor::judge(const wire::RankClaim& who) {
 
 void RendezvousAcceptor::enter(Fd fd, const wire::RankClaim& who) {
   if (called_off_.has_value()) {
-    turn_away(std::move(fd), *called_off_);
+    ControlConnection::refuse(std::move(fd), *called_off_);
     return;
   }
   // Two connections may have been judged in the same turn.
@@ -154,12 +154,6 @@ void RendezvousAcceptor::give_up(Deadline now, const Turn& turn) {
   } else if (const Status refused = ranks_.all_refused(now); !refused.ok()) {
     call_off(refused);
   }
-}
-
-void RendezvousAcceptor::turn_away(Fd fd, const Status& why) const {
-  ControlConnection connection(std::move(fd));
-  connection.queue(wire::Type::kRefusal, 0, ControlConnection::outcome_body(why));
-  (void)connection.send_some();  // a fresh socket's buffer takes it
 }
 
 // Ranks that have connected and were not let in know nothing: they would wait, and then look for a

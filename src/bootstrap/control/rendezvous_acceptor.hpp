@@ -65,7 +65,6 @@ class RendezvousAcceptor {
   // Where not all will come.
   void give_up(Deadline now, const Turn& turn);
   void call_off(const Status& why);
-  void turn_away(Fd fd, const Status& why) const;
   void turn_away_waiting(const Turn& turn);
 
   Setup setup_;

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +11,20 @@
 #include "bootstrap/control/redial.hpp"
 
 namespace ho {
+namespace {
+
+// In their handshake at once: an eighth of what this process may have open, and not more than are
+// looked at in a millisecond. Who finds no room waits for it, a second at most (Acceptor).
+size_t max_handshakes_here() {
+  constexpr size_t kMinHandshakes = 64;
+  constexpr size_t kMaxHandshakes = 1024;
+  rlimit files{};
+  const bool known = ::getrlimit(RLIMIT_NOFILE, &files) == 0;
+  return known ? std::clamp<size_t>(files.rlim_cur / 8, kMinHandshakes, kMaxHandshakes)
+               : kMinHandshakes;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Sessions>> Sessions::open(Setup setup,
                                                  uint32_t own,
@@ -27,6 +42,7 @@ Status Sessions::listen(uint32_t own) {
   options.name = "control plane";
   options.purpose = Redial::kPurpose;
   options.key = setup_.key;
+  options.max_handshakes = max_handshakes_here();
   options.on_shortage = "a control connection that takes a lost one's place needs one";
   options.watch = [this](Socket& socket) {
     return PeerConnections::watch(
@@ -40,6 +56,8 @@ Status Sessions::listen(uint32_t own) {
     ::epoll_ctl(epoll_, EPOLL_CTL_DEL, arrival.fd, nullptr);
     enter(std::move(socket->fd), *wire::decode<wire::ResumeClaim>(arrival.claim));
   };
+  own_ = std::move(here.own);
+  listener_close_on_fork_.set(here.listener.get());
   std::vector<Fd> listeners;
   listeners.push_back(std::move(here.listener));
   HORING_ASSIGN(acceptor_, Acceptor::open(std::move(listeners), std::move(options)));
@@ -57,7 +75,7 @@ void Sessions::set_addresses(uint32_t rank, const wire::Addresses& addresses) {
   const int fd = connections_.of(rank).fd();
   if (const auto seen = peer_address(fd); seen.ok()) {
     peer.seen = *seen;
-    peer.paths.emplace(setup_.options, setup_.names[rank], addresses);
+    peer.paths.emplace(setup_.options, setup_.names[rank], addresses, own_);
     ask_often(fd);
   }
 }
@@ -71,7 +89,8 @@ bool Sessions::lost(uint32_t rank, const std::string& why) {
   if (peer.why.empty()) {
     peer.why = why;
   }
-  peer.paths->begin(peer.seen, now_ns());
+  const int64_t at_ns = now_ns();
+  peer.paths->begin(peer.seen, at_ns, at_ns);
   searching_ = true;
   return true;
 }
@@ -93,23 +112,29 @@ Status Sessions::judge(const wire::ResumeClaim& claim) const {
   if (claim.job_id != setup_.job_id || claim.rank >= peers_.size()) {
     return {StatusCode::kMismatch, "this is the control plane of another job"};
   }
-  const Peer& peer = peers_[claim.rank];
-  if (!peer.paths || !connections_.has(claim.rank)) {
-    return {
-        StatusCode::kPeerLost,
-        fmt::format("rank {} has left this job, or was given up: no path led to it for too long",
-                    claim.rank)};
-  }
-  if (claim.attempt <= peer.attempt) {
+  if (claim.attempt <= peers_[claim.rank].attempt) {
     return {StatusCode::kConnection, "a later connection has taken this one's place"};
   }
   return {};
+}
+
+Status Sessions::is_of_this_job(const wire::ResumeClaim& claim) const {
+  if (peers_[claim.rank].paths && connections_.has(claim.rank)) {
+    return {};
+  }
+  return {StatusCode::kPeerLost,
+          fmt::format("rank {} has left this job, or was given up: no path led to it for too long",
+                      claim.rank)};
 }
 
 void Sessions::enter(Fd fd, const wire::ResumeClaim& claim) {
   Peer& peer = peers_[claim.rank];
   if (!judge(claim).ok()) {
     return;  // two may have been judged before the first came here
+  }
+  if (const Status over = is_of_this_job(claim); !over.ok()) {
+    ControlConnection::refuse(std::move(fd), over);
+    return;
   }
   peer.attempt = claim.attempt;
   peer.watch = {};
@@ -137,7 +162,8 @@ void Sessions::look(uint32_t rank, int64_t now_ns) {
   }
   const Status silent = peer.watch.check(*details, setup_.options.silence);
   if (!silent.ok()) {
-    peer.paths->begin(peer.seen, now_ns - int64_t{details->tcpi_last_ack_recv} * 1'000'000);
+    const int64_t answered_ns = now_ns - int64_t{details->tcpi_last_ack_recv} * 1'000'000;
+    peer.paths->begin(peer.seen, std::max(answered_ns, runs_since_ns_), now_ns);
   } else if (peer.paths->begun() && !tcp::unanswered(*details)) {
     peer.paths->end();  // the path has returned before the rank has left it
   }
@@ -164,7 +190,9 @@ std::vector<Sessions::Gone> Sessions::step(Deadline now) {
   acceptor_->step(at_ns);
   const bool looks = now >= look_due_;
   if (looks) {
-    look_due_ = now + PeerPaths::look_every(setup_.options);
+    const auto every = PeerPaths::look_every(setup_.options);
+    look_due_ = now + every;
+    runs_since_ns_ = pauses_.paused_ns(at_ns, ns_of(every)) > 0 ? at_ns : runs_since_ns_;
   }
   std::vector<Gone> gone;
   if (!looks && !searching_) {

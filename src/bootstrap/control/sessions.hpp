@@ -69,6 +69,8 @@ class Sessions {
         peers_(setup_.names.size()) {}
   [[nodiscard]] Status listen(uint32_t own);
   [[nodiscard]] Status judge(const wire::ResumeClaim& claim) const;
+  // Not ok: it is told so, over its new connection, which proves who says it.
+  [[nodiscard]] Status is_of_this_job(const wire::ResumeClaim& claim) const;
   void enter(Fd fd, const wire::ResumeClaim& claim);
   // Whether its host answers over the connection that stands.
   void look(uint32_t rank, int64_t now_ns);
@@ -79,6 +81,10 @@ class Sessions {
   PeerConnections& connections_;
   std::vector<Peer> peers_;
   std::unique_ptr<Acceptor> acceptor_;
+  CloseOnFork listener_close_on_fork_;
+  std::vector<SocketAddress> own_;  // this host's addresses
+  PauseWatch pauses_;
+  int64_t runs_since_ns_ = 0;  // this process, without a pause
   Deadline look_due_{};
   bool searching_ = false;
 };

@@ -2,6 +2,7 @@
 // processes behind them that end or are stopped meanwhile.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,7 +13,6 @@
 #include <random>
 
 #include "bootstrap/control/control_connection.hpp"
-#include "bootstrap/control/peer_paths.hpp"
 #include "planes.hpp"
 #include "rank_process.hpp"
 #include "scoped_variable.hpp"
@@ -107,13 +107,20 @@ std::vector<uint64_t> up_to(uint64_t count) {
   return all;
 }
 
+std::vector<int> descriptors_of_this_process() {
+  std::vector<int> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    all.push_back(std::atoi(entry.path().filename().c_str()));
+  }
+  return all;
+}
+
 // Every TCP connection of this process, as when its path is lost: closed, or reset. Its threads use
 // them meanwhile, which TSan would take for a race between two calls with one descriptor: so these
 // are the bare system calls.
 size_t cut_connections(bool reset) {
   size_t cut = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    const int fd = std::atoi(entry.path().filename().c_str());
+  for (const int fd : descriptors_of_this_process()) {
     if (const auto peer = peer_address(fd); !peer.ok() || peer->family() == AF_UNIX) {
       continue;
     }
@@ -124,6 +131,68 @@ size_t cut_connections(bool reset) {
   }
   return cut;
 }
+
+// Where this process listens for TCP, as a rank of its own host reaches it.
+std::vector<SocketAddress> listening_at() {
+  std::vector<SocketAddress> all;
+  for (const int fd : descriptors_of_this_process()) {
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) {
+      continue;
+    }
+    if (const auto own = local_address(fd); own.ok() && own->family() != AF_UNIX) {
+      all.push_back(SocketAddress::numeric("127.0.0.1", own->port()).value());
+    }
+  }
+  return all;
+}
+
+// The other end of a TCP connection of this process.
+SocketAddress peer_of_this_process() {
+  for (const Deadline limit = deadline_after(kFar); !passed(limit);) {
+    for (const int fd : descriptors_of_this_process()) {
+      if (const auto peer = peer_address(fd); peer.ok() && peer->family() != AF_UNIX) {
+        return *peer;
+      }
+    }
+  }
+  return {};
+}
+
+Fd connection_to(const SocketAddress& address) {
+  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  (void)::connect(fd.get(), address.get(), address.size_bytes());
+  return fd;
+}
+
+// Whether the kernel takes it for whoever listens there.
+bool is_taken(const Fd& connection, int within_ms) {
+  pollfd entry{.fd = connection.get(), .events = POLLOUT, .revents = 0};
+  return ::poll(&entry, 1, within_ms) == 1 && (entry.revents & POLLERR) == 0;
+}
+
+// What a rank's process forks, as a data loader does: it lives until its end of this is closed.
+class ForkedChild {
+ public:
+  ForkedChild() : ends_(pair_of_sockets()) {}
+  // In the rank's process.
+  void fork_it() {
+    if (::fork() == 0) {
+      ends_.first.reset();
+      pollfd entry{.fd = ends_.second.get(), .events = POLLIN, .revents = 0};
+      const bool sent = ::send(ends_.second.get(), "x", 1, 0) == 1;
+      ::_exit(sent && ::poll(&entry, 1, -1) == 1 ? 0 : 1);
+    }
+  }
+  [[nodiscard]] bool is_there() const {
+    pollfd entry{.fd = ends_.first.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&entry, 1, static_cast<int>(std::chrono::milliseconds(kFar).count())) == 1;
+  }
+
+ private:
+  std::pair<Fd, Fd> ends_;
+};
 
 }  // namespace
 
@@ -244,7 +313,7 @@ TEST_CASE("the end of rank 0 is found at once though lost connections are waited
   CHECK(has(heard, "closed without a goodbye"));
 }
 
-TEST_CASE("a stopped process stays though its control connection is lost for long") {
+TEST_CASE("a stopped process stays as long as its kernel answers, though its connection is lost") {
   const ScopedVariable on("HORING_FAILOVER", "1");
   const ScopedVariable wait("HORING_FAILOVER_WAIT_MS", "200");
   const std::string address = ReservedPort().text();
@@ -255,36 +324,47 @@ TEST_CASE("a stopped process stays though its control connection is lost for lon
   REQUIRE(gather(*plane, "up", "").get().ok());
   other.stop();
   REQUIRE(cut_connections(true) > 0);
-  std::this_thread::sleep_for(2s);
+  std::this_thread::sleep_for(1s);
   CHECK(ear.count() == 0);
-  other.end(SIGCONT);
+  // It's the kernel alone: once so many wait there that it takes no more, nothing answers.
+  const SocketAddress listens = peer_of_this_process();
+  constexpr int kSoonMs = 500;
+  int waiting = 0;
+  while (waiting < 4 * kBacklog && is_taken(connection_to(listens), kSoonMs)) {
+    ++waiting;
+  }
+  REQUIRE(cut_connections(true) > 0);
+  CHECK(has(ear.heard(), "its host has answered on no path"));
+}
+
+TEST_CASE("the end of a process is found at once though a forked child of it lives on") {
+  const ScopedVariable on("HORING_FAILOVER", GENERATE("0", "1"));
+  const uint32_t dies = GENERATE(0U, 1U);
+  const std::string address = ReservedPort().text();
+  ForkedChild child;
+  RankProcess other(at(address, dies, 2), "up", [&] { child.fork_it(); });
+  Ear ear;
+  auto plane =
+      ControlPlane::create(at(address, 1 - dies, 2), key_of(), deadline_after(kFar)).value();
+  ear.listen(*plane);
+  REQUIRE(gather(*plane, "up", "").get().ok());
+  REQUIRE(child.is_there());
   other.end(SIGKILL);
   CHECK(has(ear.heard(), "closed without a goodbye"));
 }
 
-TEST_CASE("a host that answers on no path is waited for only so long") {
-  ControlFailover options;
-  options.notice = 10ms;
-  options.wait = 50ms;
-  // Where nobody takes what has come, the kernel answers no more.
-  const Fd full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto any = SocketAddress::numeric("127.0.0.1", 0).value();
-  REQUIRE(::bind(full.get(), any.get(), any.size_bytes()) == 0);
-  REQUIRE(::listen(full.get(), 0) == 0);
-  const SocketAddress address = local_address(full.get()).value();
-  std::vector<Fd> waiting;
-  for (int i = 0; i < 4; ++i) {
-    waiting.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    (void)::connect(waiting.back().get(), address.get(), address.size_bytes());
+TEST_CASE("who connects to a rank again and again does not keep its kernel from answering") {
+  const ScopedVariable on("HORING_FAILOVER", "1");
+  const auto planes = world(2);
+  auto other = gather(*planes[1], "up", "");
+  REQUIRE(gather(*planes[0], "up", "").get().ok());
+  REQUIRE(other.get().ok());
+  const std::vector<SocketAddress> all = listening_at();
+  CHECK(all.size() == 2);
+  constexpr int kLongMs = 60'000;
+  for (const SocketAddress& address : all) {
+    for (int i = 0; i < kBacklog + 100; ++i) {
+      REQUIRE(is_taken(connection_to(address), kLongMs));
+    }
   }
-  PeerPaths paths(options, "rank 5 (node1, pid 7)", {.port = address.port(), .hosts = {}});
-  paths.begin(address, now_ns());
-  PeerPaths::Found found = PeerPaths::Found::kNothing;
-  for (const Deadline limit = deadline_after(kFar);
-       !passed(limit) && found == PeerPaths::Found::kNothing;) {
-    std::this_thread::sleep_for(PeerPaths::kStep);
-    found = paths.step(now_ns());
-  }
-  CHECK(found == PeerPaths::Found::kTooLate);
-  CHECK(paths.silent_for(now_ns()) >= options.wait);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 #include <string>
 
 #include "planes.hpp"
@@ -15,8 +16,12 @@ namespace ho::test {
 class RankProcess {
  public:
   static constexpr int kRefused = 3;
-  // Gathers under that tag, once; ends where that is refused.
-  explicit RankProcess(const Rendezvous& rendezvous, const char* tag = "up") : pid_(::fork()) {
+  // Gathers under that tag, once, and does that then; ends where that is refused.
+  explicit RankProcess(
+      const Rendezvous& rendezvous,
+      const char* tag = "up",
+      const std::function<void()>& then = [] {})
+      : pid_(::fork()) {
     if (pid_ == 0) {
       auto created = ControlPlane::create(rendezvous, key_of(), deadline_after(kFar));
       if (created.ok()) {
@@ -24,6 +29,7 @@ class RankProcess {
         if (!(*created)->barrier(tag, {}, deadline_after(kFar)).ok()) {
           ::_exit(kRefused);
         }
+        then();
         ::pause();
       }
       ::_exit(1);

@@ -76,6 +76,15 @@ Connector::Options options_to(const SocketAddress& address, std::string_view cla
   return options;
 }
 
+Connector::Options options_to_from(const SocketAddress& address,
+                                   std::string_view claim,
+                                   const char* from) {
+  Connector::Options options = options_to(address, claim);
+  options.from.address = from;
+  options.once = true;
+  return options;
+}
+
 // Both ends in turns, until the connector knows.
 Result<std::unique_ptr<Socket>> outcome(Port& port, Connector& connector) {
   for (const Deadline limit = deadline_after(std::chrono::seconds(30)); !passed(limit);) {
@@ -88,8 +97,12 @@ Result<std::unique_ptr<Socket>> outcome(Port& port, Connector& connector) {
   return Status(StatusCode::kInternal, "the test took too long");
 }
 
-Fd silent_connection(const SocketAddress& to) {
+Fd silent_connection(const SocketAddress& to, const std::string& from = {}) {
   Fd fd(::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!from.empty()) {
+    const SocketAddress own = SocketAddress::numeric(from, 0).value();
+    REQUIRE(::bind(fd.get(), own.get(), own.size_bytes()) == 0);
+  }
   REQUIRE(::connect(fd.get(), to.get(), to.size_bytes()) == 0);
   return fd;
 }
@@ -165,6 +178,50 @@ TEST_CASE("connect: the oldest handshake makes room, and each has its time") {
   CHECK(has(text, "3 connections came and were sent away"));
   CHECK(has(text, "2 connections are in their handshake at once"));
   CHECK(has(text, "2 times, at last 127.0.0.1: it did not finish its handshake within 5000 ms"));
+}
+
+TEST_CASE("connect: who says nothing from one address makes room for others, at any rate") {
+  constexpr size_t kMax = 8;
+  Port port(1, kMax, "127.0.0.1");
+  const int64_t now = now_ns();
+  Connector slow(options_to_from(port.addresses[0], "slow", "127.0.0.2"));
+  while (!port.acceptor->someone_waits()) {  // it has said who it is, and reads the answer later
+    (void)slow.step(now_ns());
+    port.acceptor->step(now);
+  }
+  std::vector<Fd> silent;
+  for (size_t i = 0; i < 5 * kMax; ++i) {
+    silent.push_back(silent_connection(port.addresses[0]));
+    port.acceptor->step(now);
+  }
+  CHECK(is_closed(silent.front()));
+  CHECK_FALSE(is_closed(silent.back()));
+  Connector late(options_to_from(port.addresses[0], "late", "127.0.0.3"));
+  CHECK(outcome(port, late).ok());
+  CHECK(outcome(port, slow).ok());
+  CHECK(port.delivered == std::vector<std::string>{"late", "slow"});
+}
+
+TEST_CASE("connect: where nobody makes room who comes waits, and is let in then") {
+  constexpr size_t kMax = 16;
+  Port port(1, kMax, "127.0.0.1");
+  const int64_t now = now_ns();
+  std::vector<Fd> silent;
+  for (size_t i = 0; i < kMax; ++i) {  // two from each address
+    silent.push_back(silent_connection(port.addresses[0], "127.0.0." + std::to_string(2 + i / 2)));
+  }
+  const Fd late = silent_connection(port.addresses[0], "127.0.0.1");
+  port.acceptor->step(now);
+  port.acceptor->step(now + kSecond / 8);
+  for (const Fd& each : silent) {
+    CHECK_FALSE(is_closed(each));
+  }
+  const int64_t due = port.acceptor->next_deadline_ns();
+  CHECK(due == now + kSecond / 4);
+  port.acceptor->step(due);
+  CHECK(is_closed(silent[0]));
+  CHECK_FALSE(is_closed(silent[1]));
+  CHECK_FALSE(is_closed(late));
 }
 
 TEST_CASE(

@@ -92,6 +92,11 @@ def read_records(files: Iterable[pathlib.Path]) -> dict[int, dict[str, Any]]:
             raise RecordError(f"{file}: no record of horing ({error!r})") from error
         if not known:
             raise RecordError(f"{file}: a record of another version of horing")
+        if any("connections" in each for each in report["communicators"]):
+            raise RecordError(
+                f"{file}: a record of horing's NCCL plugin, which has connections and no numbered calls; "
+                "use NCCL's own flight recorder (TORCH_NCCL_TRACE_BUFFER_SIZE) and leave this file out"
+            )
         first = next(iter(reports.values()), report)
         if report["job"] != first["job"]:
             raise RecordError(f"{file}: of job {report['job']}, others of job {first['job']}: name the files of one")

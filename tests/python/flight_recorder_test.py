@@ -5,6 +5,7 @@ Where torch is not there, what it would read is looked at here alone.
 
 import array
 import contextlib
+import io
 import json
 import logging
 import os
@@ -147,6 +148,17 @@ class Converted(Case):
         self.assertEqual(groups[0] & groups[1], set())
         found, said = self.analyse()
         self.assertEqual((len(found), all(each.pass_check for each in found)), (2, True), said)
+
+    def test_records_of_the_nccl_plugin_are_refused_with_what_to_do(self):
+        call = {"channel": 0, "number": 1, "call": "all_reduce", "bytes": 8, "state": "running", "entered_ns": 1, "ended_ns": 0,
+                "pieces_done": 0, "pieces": 0, "member": 0, "members": 2}
+        under_nccl = report(0, [call], ranks=[], name="NCCL")
+        under_nccl["communicators"][0]["connections"] = []
+        self.write(under_nccl)
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            self.assertEqual(flight_recorder.main([str(self.records), "--out", str(self.out)]), 1)
+        self.assertRegex(said.getvalue(), r"00c0ffee-rank0\.json: a record of horing's NCCL plugin.*leave this file out")
 
     def test_what_is_no_record_is_refused_by_name(self):
         other = report(1, [])

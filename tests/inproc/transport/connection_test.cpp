@@ -192,4 +192,25 @@ TEST_CASE("a message that leaves a few bytes at a time is each byte once, in ord
   }
 }
 
+// As a child that was forked keeps it open.
+TEST_CASE("a closed socket wakes its poller no more, also where its connection stays open") {
+  auto poller = Poller::create();
+  REQUIRE(poller.ok());
+  Ends ends = connected_pair();
+  Socket& socket = *ends.reader;
+  const Fd copy(::dup(socket.fd.get()));
+  bool event = false;
+  socket.event = &event;
+  REQUIRE((*poller)->add(socket).ok());
+  const auto comes = [&] {
+    event = false;
+    REQUIRE(::write(ends.writer.get(), "x", 1) == 1);
+    REQUIRE((*poller)->poll().ok());
+    return event;
+  };
+  CHECK(comes());
+  socket.close();
+  CHECK_FALSE(comes());
+}
+
 }  // namespace ho::tcp

@@ -1,42 +1,13 @@
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <array>
-#include <memory>
 
 #include "catch.hpp"
 #include "has.hpp"
 #include "os/fd.hpp"
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/pacer.hpp"
-#include "transport/tcp/poller.hpp"
 
 namespace ho::tcp {
 namespace {
-
-// As a child that was forked keeps it open.
-TEST_CASE("a closed socket wakes its poller no more, also where its connection stays open") {
-  auto poller = Poller::create();
-  REQUIRE(poller.ok());
-  std::array<int, 2> ends{};
-  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0);
-  const Fd peer(ends[1]);
-  auto socket = std::make_unique<Socket>(Fd(ends[0]));
-  const Fd copy(::dup(ends[0]));
-  bool event = false;
-  socket->event = &event;
-  REQUIRE((*poller)->add(*socket).ok());
-  const auto comes = [&] {
-    event = false;
-    REQUIRE(::write(peer.get(), "x", 1) == 1);
-    REQUIRE((*poller)->poll().ok());
-    return event;
-  };
-  CHECK(comes());
-  socket->close();
-  CHECK_FALSE(comes());
-}
 
 TEST_CASE("a claim survives its encoding, and nothing else is one") {
   LinkClaim claim;

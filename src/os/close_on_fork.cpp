@@ -1,5 +1,6 @@
 #include "os/close_on_fork.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -14,6 +15,21 @@ struct Descriptors {
   std::vector<int> all;
 };
 
+// In the child. Their owners are there too, and may close those numbers: no other descriptor of the
+// child's may have them by then.
+void close_all(std::vector<int>& all) {
+  const int nothing = all.empty() ? -1 : ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : all) {
+    if (nothing < 0 || ::dup3(nothing, fd, O_CLOEXEC) < 0) {
+      ::close(fd);
+    }
+  }
+  if (nothing >= 0) {
+    ::close(nothing);
+  }
+  all.clear();
+}
+
 // Process-wide, as descriptors and forks are. Never destroyed: their owners may end later.
 Descriptors& descriptors() {
   static Descriptors* const only = [] {
@@ -21,10 +37,7 @@ Descriptors& descriptors() {
     ::pthread_atfork([] { descriptors().mutex.lock(); },
                      [] { descriptors().mutex.unlock(); },
                      [] {
-                       for (const int fd : descriptors().all) {
-                         ::close(fd);
-                       }
-                       descriptors().all.clear();
+                       close_all(descriptors().all);
                        descriptors().mutex.unlock();
                      });
     return new Descriptors;  // NOLINT(cppcoreguidelines-owning-memory)

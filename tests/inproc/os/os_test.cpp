@@ -1,5 +1,6 @@
 // The owning wrappers of descriptors, sockets and waits against the kernel.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 
 #include "base/text_file.hpp"
 #include "catch.hpp"
+#include "os/close_on_fork.hpp"
 #include "os/fd_passing.hpp"
 #include "os/futex.hpp"
 #include "os/peer_memory.hpp"
@@ -74,6 +76,36 @@ TEST_CASE("a futex wakes a sleeper in another process") {
   }
   word.store(1);
   ho::futex_wake(word, 1);
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE("a forked child does not hold what is closed on forks, and may close its number") {
+  std::array<int, 2> ends{};
+  std::array<int, 2> until{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  REQUIRE(::pipe2(until.data(), O_CLOEXEC) == 0);
+  const Fd reader(ends[0]);
+  Fd writer(ends[1]);
+  const Fd until_reader(until[0]);
+  Fd until_writer(until[1]);
+  ho::CloseOnFork closed(writer.get());
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    until_writer.reset();
+    const int other = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    writer.reset();  // as its owner does
+    const bool there = ::fcntl(other, F_GETFD) >= 0;
+    std::array<char, 1> nothing{};
+    ::_exit(there && ::read(until_reader.get(), nothing.data(), 1) == 0 ? 0 : 1);
+  }
+  closed.set(ho::CloseOnFork::kNone);
+  writer.reset();
+  pollfd ended{reader.get(), POLLIN, 0};
+  CHECK(::poll(&ended, 1, 120'000) == 1);  // the child lives
+  until_writer.reset();
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));

@@ -175,11 +175,12 @@ void Acceptor::free_descriptor(const Status& barred, int64_t now_ns) {
     return;
   }
   if (const auto oldest = to_displace(now_ns); oldest != pending_.end()) {
-    note_refused(*oldest,
-                 {StatusCode::kTimeout,
-                  fmt::format("{} connections are in their handshake at once, and the oldest makes "
-                              "room",
-                              options_.max_handshakes)});
+    note_refused(
+        *oldest,
+        {StatusCode::kTimeout,
+         fmt::format("{} connections are in their handshake at once, and one that is old, or "
+                     "whose host has many that say nothing, makes room",
+                     options_.max_handshakes)});
     pending_.erase(oldest);
   }
 }

@@ -8,6 +8,7 @@
 
 #include "catch.hpp"
 #include "more_time.hpp"
+#include "network_double.hpp"
 #include "one_byte.hpp"
 #include "silent_link.hpp"
 #include "silent_transport.hpp"
@@ -37,6 +38,19 @@ struct Bench {
     engine = *std::move(made);
     owner.decide = [this](const RunError& error) { engine->fail(error.status); };
   }
+};
+
+// Takes a message and keeps its memory until it is asked for that.
+class LendingLink : public test::SilentLink {
+ public:
+  bool taken = false;
+  uint64_t released_count = 0;
+
+  Result<bool> try_send(const Frame& /*frame*/, std::span<const ConstBytes> /*payload*/) override {
+    return !std::exchange(taken, true);
+  }
+  uint64_t released() override { return released_count; }
+  [[nodiscard]] bool over_network() const override { return true; }
 };
 
 constexpr std::chrono::milliseconds kLong{3600000};
@@ -87,6 +101,28 @@ TEST_CASE("a queued operation ends at its own deadline, not that of the one in f
       return ends_at_its_own_deadline(background, time);
     }));
   }
+}
+
+TEST_CASE("a send whose memory is all that is missing asks the network for it, and ends") {
+  test::Journal journal;
+  LendingLink link;
+  test::TestOwner owner;
+  auto network = std::make_unique<test::NetworkDouble>(link);
+  network->release = [&link] {
+    return std::exchange(link.released_count, link.taken ? 1 : 0) == 0;
+  };
+  auto engine = Engine::create(
+      {}, std::make_unique<test::SilentTransport>(journal, link), std::move(network), owner);
+  REQUIRE(engine.ok());
+  owner.decide = [&](const RunError& error) { (*engine)->fail(error.status); };
+  std::byte from{};
+  constexpr std::chrono::milliseconds kTime{60000};
+  const Call call = call_until(from, deadline_after(kTime), kTime);
+  auto sent = (*engine)->submit({call, test::one_byte(link, OpKind::kSend), false});
+  REQUIRE(sent.ok());
+  const std::optional<Status> ended = (*engine)->wait(**sent, Deadline::max());
+  CHECK((ended && ended->ok()));
+  CHECK(link.released_count == 1);
 }
 
 TEST_CASE("a scaled input is freed when its operation ends, also where nobody lets go of that") {

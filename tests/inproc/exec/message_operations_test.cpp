@@ -20,10 +20,12 @@ namespace {
 class KeepingLink : public test::SilentLink {
  public:
   bool open = false;
+  bool between_hosts = false;
 
   Result<bool> try_send(const Frame& /*frame*/, std::span<const ConstBytes> /*payload*/) override {
     return open;
   }
+  [[nodiscard]] bool over_network() const override { return between_hosts; }
 };
 
 // Those of rank 1 of 3.
@@ -81,6 +83,24 @@ TEST_CASE("messages over a network have a link for each direction, named by the 
   const LinkKey to_lower{GlobalRank(0U), RailIndex(2), 5, kHigherMessageChannel};
   const LinkKey from_lower{GlobalRank(0U), RailIndex(2), 5, kMessageChannel};
   CHECK(rank_1.network.requested == std::vector{to_higher, from_higher, to_lower, from_lower});
+  rank_1.messages.end_all(Status(StatusCode::kAborted, "enough"));
+}
+
+TEST_CASE("messages that were taken and not released wait for that, and those before them do not") {
+  Messages rank_1;
+  rank_1.owner.rail = RailIndex(0);
+  rank_1.link.between_hosts = true;
+  (void)rank_1.submit(true, 2);
+  Deadline earliest = Deadline::max();
+  const auto awaits_release = [&] {
+    std::optional<RunError> error;
+    (void)rank_1.messages.step(rank_1.notices, false, error);
+    CHECK_FALSE(error.has_value());
+    return rank_1.messages.waits(&earliest).network_releases;
+  };
+  CHECK_FALSE(awaits_release());
+  rank_1.link.open = true;
+  CHECK(awaits_release());
   rank_1.messages.end_all(Status(StatusCode::kAborted, "enough"));
 }
 

@@ -2,6 +2,7 @@
 // ready.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "os/event_fd.hpp"
@@ -19,6 +20,9 @@ class NetworkDouble : public Transport {
   bool may_wait = true;  // false: something has happened already
   int waits = 0;
   int ended_waits = 0;
+  // Of memory that is lent; whether any was.
+  std::function<bool()> release = [] { return false; };
+  Service serves = Service::kNone;
 
   Result<Link*> link(const LinkKey& key) override {
     requested.push_back(key);
@@ -27,10 +31,11 @@ class NetworkDouble : public Transport {
   [[nodiscard]] std::vector<LinkKey> unrequested_links() const override { return unrequested; }
   Status progress() override { return {}; }
   [[nodiscard]] int wait_fd() const override { return ready.fd(); }
-  bool prepare_wait(const WaitHint& /*hint*/) override {
+  bool prepare_wait(const WaitHint& hint) override {
     ++waits;
-    return may_wait;
+    return may_wait && !(hint.network_releases && release());
   }
+  [[nodiscard]] Service service() const override { return serves; }
   void finish_wait() override { ++ended_waits; }
   [[nodiscard]] uint64_t memory_bytes() const override { return 0; }
 

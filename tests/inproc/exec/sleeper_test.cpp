@@ -47,6 +47,15 @@ TEST_CASE(
   CHECK(rank.network.waits == 0);
 }
 
+TEST_CASE("who sleeps on the doorbell beside links that may be lost looks at them soon") {
+  Sleeping rank;
+  rank.network.serves = Transport::Service::kNowAndThen;
+  rank.sleeper->wake();
+  CHECK(rank.sleep({}, Deadline::max()));
+  REQUIRE(rank.journal.sleeps.size() == 1);
+  CHECK(rank.journal.sleeps.front() <= deadline_after(std::chrono::milliseconds(50)));
+}
+
 TEST_CASE("who waits for the network sleeps on its descriptor, and leaves the doorbell alone") {
   Sleeping rank;
   rank.network.ready.ring();

@@ -24,8 +24,10 @@ constexpr int64_t kRoundPauseNs = 200 * kMs;
 constexpr int64_t kOtherEndNs = 100 * kMs;
 // Between two looks at what has arrived, of a caller that waits for that and gets no copy.
 constexpr int64_t kLookAgainNs = kMs;
-// Small messages between two looks at what has arrived.
+// Between two looks at what has arrived: messages, and bytes of them that were copied. Copies then
+// lie where those before them lay a moment ago, in the processor's caches.
 constexpr uint32_t kLookEvery = 32;
+constexpr uint64_t kLookEveryBytes = 32768;
 }  // namespace
 
 Failover::Failover(Context& context, const LinkKey& key, bool& event)
@@ -433,15 +435,18 @@ void Failover::log_resumed(int64_t now, bool home) const {
 
 void Failover::sent(const FrameBytes& header, std::span<const ConstBytes> payload) {
   const uint64_t number = replay_.next();
+  const uint64_t before = replay_.memory_bytes();
   replay_.keep(header, payload, written_at(number));
   send_again_from_ = replay_.next();
-  if (++sent_since_look_ >= kLookEvery) {
+  copied_since_look_ += replay_.memory_bytes() - before;
+  if (++sent_since_look_ >= kLookEvery || copied_since_look_ >= kLookEveryBytes) {
     collect_acknowledged();
   }
 }
 
 void Failover::collect_acknowledged() {
   sent_since_look_ = 0;
+  copied_since_look_ = 0;
   if (!replay_.empty() && connections().open()) {
     replay_.on_acknowledged(connections().acknowledged());
   }

@@ -144,6 +144,7 @@ class Failover {
   uint64_t sent_again_ = 0;  // since the last switch
   OutgoingMessage again_;
   uint32_t sent_since_look_ = 0;
+  uint64_t copied_since_look_ = 0;
   int64_t lent_since_ns_ = 0;  // what is lent of the messages before that one; 0: nothing is
   uint64_t lent_before_ = 0;
 

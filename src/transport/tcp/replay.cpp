@@ -1,10 +1,40 @@
 #include "transport/tcp/replay.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
 namespace ho::tcp {
+namespace {
+
+// Smaller ones are quick to allocate.
+constexpr size_t kLeastSpareBytes = 1024;
+
+}  // namespace
+
+std::vector<std::byte> CopyMemory::take(size_t bytes) {
+  const auto found = std::find_if(spare_.rbegin(), spare_.rend(), [bytes](const auto& buffer) {
+    return buffer.capacity() >= bytes;
+  });
+  std::vector<std::byte> buffer;
+  if (found != spare_.rend()) {
+    buffer = std::move(*found);
+    spare_.erase(std::next(found).base());
+    spare_bytes_ -= buffer.capacity();
+  }
+  buffer.clear();
+  buffer.reserve(bytes);
+  return buffer;
+}
+
+void CopyMemory::give_back(std::vector<std::byte>&& buffer) {
+  if (buffer.capacity() >= kLeastSpareBytes &&
+      spare_bytes_ + buffer.capacity() <= kMostSpareBytes) {
+    spare_bytes_ += buffer.capacity();
+    spare_.push_back(std::move(buffer));
+  }
+}
 
 std::atomic<uint64_t>& ReplayBudget::used_by_process() {
   static std::atomic<uint64_t> used{0};
@@ -35,7 +65,7 @@ void Replay::keep(const FrameBytes& header,
 }
 
 void Replay::copy(Message& message) {
-  message.copy.reserve(message.payload_bytes);
+  message.copy = budget_.memory.take(message.payload_bytes);
   for (const ConstBytes& part : message.payload) {
     message.copy.insert(message.copy.end(), part.begin(), part.end());
   }
@@ -66,12 +96,13 @@ uint64_t Replay::released() const {
 }
 
 void Replay::drop_first() {
-  const Message& oldest = messages_.front();
+  Message& oldest = messages_.front();
   if (oldest.lent) {
     --lent_;
   } else {
     copied_bytes_ -= oldest.payload_bytes;
     budget_.used_bytes -= oldest.payload_bytes;
+    budget_.memory.give_back(std::move(oldest.copy));
   }
   messages_.pop_front();
   ++first_;

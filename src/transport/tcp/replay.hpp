@@ -20,6 +20,21 @@
 
 namespace ho::tcp {
 
+// Where copies lie. What was used last is used again first: it is in the processor's caches.
+class CopyMemory {
+ public:
+  static constexpr uint64_t kMostSpareBytes = uint64_t{1} << 20;
+
+  // Empty, with room for that many bytes.
+  [[nodiscard]] std::vector<std::byte> take(size_t bytes);
+  void give_back(std::vector<std::byte>&& buffer);
+  [[nodiscard]] uint64_t spare_bytes() const { return spare_bytes_; }
+
+ private:
+  std::vector<std::vector<std::byte>> spare_;
+  uint64_t spare_bytes_ = 0;
+};
+
 // What may be copied of large messages, and what all copies take. Links of several communicators,
 // each with a thread of its own, may share the second.
 struct ReplayBudget {
@@ -28,6 +43,7 @@ struct ReplayBudget {
 
   std::atomic<uint64_t>& used_bytes;
   uint64_t most_bytes = uint64_t{32} << 20;
+  CopyMemory memory{};  // of one thread
 };
 
 class Replay {

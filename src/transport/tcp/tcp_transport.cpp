@@ -221,6 +221,7 @@ class SocketTransport final : public TcpTransport {
 
   [[nodiscard]] uint64_t memory_bytes() const override {
     uint64_t total = sizeof(*this) + parked_.size() * sizeof(Socket);
+    total += context_.replay.memory.spare_bytes();
     for (const auto& link : order_) {
       total += link->memory_bytes();
     }

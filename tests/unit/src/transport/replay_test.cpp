@@ -102,6 +102,30 @@ TEST_CASE("what is lent is copied where the caller waits, as far as the budget g
   CHECK(used == 0);
 }
 
+TEST_CASE("a copy lies where the last one lay that is needed no more") {
+  CopyMemory memory;
+  std::vector<std::byte> first = memory.take(5000);
+  std::vector<std::byte> second = memory.take(5000);
+  const std::byte* const last = second.data();
+  memory.give_back(std::move(first));
+  memory.give_back(std::move(second));
+  CHECK(memory.spare_bytes() == 10000);
+  CHECK(memory.take(6000).data() != last);  // has no room there
+  std::vector<std::byte> again = memory.take(4000);
+  CHECK(again.data() == last);
+  CHECK(again.empty());
+  CHECK(memory.spare_bytes() == 5000);
+}
+
+TEST_CASE("spare memory of copies has a limit, and none of it is tiny") {
+  CopyMemory memory;
+  for (int i = 0; i < 100; ++i) {
+    memory.give_back(std::vector<std::byte>(16));
+    memory.give_back(std::vector<std::byte>(16384));
+  }
+  CHECK(memory.spare_bytes() == CopyMemory::kMostSpareBytes);
+}
+
 TEST_CASE("over several connections a message has arrived when all before it have") {
   std::atomic<uint64_t> used{0};
   ReplayBudget budget{used};

@@ -212,6 +212,7 @@ class CarriedNet : public NetDriver {
                                            int32_t device,
                                            int32_t traffic_class) = 0;
   [[nodiscard]] BuiltinNet& tcp() const { return *tcp_; }
+  [[nodiscard]] static Comm* comm_of(void* comm) { return static_cast<Comm*>(comm); }
   // The first error that `is` has of a comm of the same communicator, opened in another context.
   template <typename Is>
   [[nodiscard]] Status about_other_comm(const Owner& self, const Is& is) const {
@@ -236,8 +237,6 @@ class CarriedNet : public NetDriver {
     std::unique_ptr<Comm> comm;
     Owner owner;  // the context may go before what was made in it
   };
-
-  [[nodiscard]] static Comm* comm_of(void* comm) { return static_cast<Comm*>(comm); }
 
   [[nodiscard]] Result<std::shared_ptr<Call>> begin_call(void* context,
                                                          int32_t traffic_class,

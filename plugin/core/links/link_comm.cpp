@@ -51,6 +51,11 @@ Reply LinkComm::test(LinkRequest& request, int32_t* done, int32_t* sizes) {
   return CarriedComm::test(request, done, sizes);
 }
 
+void LinkComm::promise_order() {
+  const std::lock_guard lock(mutex_);
+  ordered_ = true;
+}
+
 int LinkComm::progress_fd() {
   const std::lock_guard lock(mutex_);
   if (!watched_) {
@@ -150,6 +155,9 @@ Result<bool> LinkComm::begin_head() {
     return false;
   }
   HORING_ASSIGN(const LinkMessage kind, kind_of(*found));
+  if (is_early(*found)) {
+    return false;
+  }
   HORING_ASSIGN(const Bytes to, destination_of(kind, *found));
   head_ = {*found, kind, to};
   return true;
@@ -185,10 +193,10 @@ Reply LinkSendComm::isend(std::span<const std::byte> data, int32_t tag, LinkRequ
   }
   const std::lock_guard lock(mutex());
   LinkRequest* const free = find_free(requests_);
-  auto posted = free != nullptr ? posted_.take(tag) : std::nullopt;
+  auto posted = free != nullptr ? take_slot(tag) : std::nullopt;
   if (!posted) {
     progress_unless_watched();  // a caller that looks comes again after each look
-    posted = free != nullptr ? posted_.take(tag) : std::nullopt;
+    posted = free != nullptr ? take_slot(tag) : std::nullopt;
   }
   if (!posted && peer_leaves()) {
     fail(wrong(StatusCode::kPeerLost, "it has closed its end, and receives nothing any more"));
@@ -228,6 +236,14 @@ Reply LinkSendComm::isend(std::span<const std::byte> data, int32_t tag, LinkRequ
   progress_or_leave();
   *request = free;
   return Reply::kSuccess;
+}
+
+std::optional<PostedReceives::Slot> LinkSendComm::take_slot(int32_t tag) {
+  if (ordered()) {
+    // The receiver's next one; only it knows how much room there is.
+    return PostedReceives::Slot{next_sequence_++, 0, kMaxMessageBytes};
+  }
+  return posted_.take(tag);
 }
 
 Status LinkSendComm::advance() {
@@ -271,6 +287,11 @@ Status LinkSendComm::write() {
 Result<Bytes> LinkSendComm::destination_of(LinkMessage kind, const Frame& frame) {
   if (kind != LinkMessage::kCredit) {
     return wrong(StatusCode::kProtocol, "the peer, which receives, sent data");
+  }
+  if (ordered()) {
+    return wrong(StatusCode::kProtocol,
+                 "the peer announced a receive though it has promised an order; both ends must run "
+                 "one release");
   }
   return std::span(credit_).first(frame.payload_bytes);
 }
@@ -327,7 +348,14 @@ LinkRequest* LinkRecvComm::find(uint32_t sequence) {
   return found == requests_.end() ? nullptr : &*found;
 }
 
+bool LinkRecvComm::is_early(const Frame& frame) const {
+  return ordered() && piece_of(frame).sequence == static_cast<uint32_t>(next_sequence_);
+}
+
 Status LinkRecvComm::announce() {
+  if (ordered()) {
+    return {};
+  }
   while (announced_ + 1 < next_sequence_) {
     if (credit_bytes_ == 0) {
       const LinkRequest& request = *find(static_cast<uint32_t>(announced_ + 1));
@@ -359,7 +387,7 @@ Result<Bytes> LinkRecvComm::destination_of(LinkMessage kind, const Frame& frame)
   }
   const LinkPiece piece = piece_of(frame);
   LinkRequest* const request = find(piece.sequence);
-  const bool awaited = request != nullptr && request->sequence <= announced_ &&
+  const bool awaited = request != nullptr && (ordered() || request->sequence <= announced_) &&
                        piece.slot < request->count &&
                        tags_agree(request->messages.at(piece.slot).buffer.tag, frame);
   if (!awaited) {

@@ -60,6 +60,7 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
 
   [[nodiscard]] Reply test(LinkRequest& request, int32_t* done, int32_t* sizes);
   // NetDriver's.
+  void promise_order();
   [[nodiscard]] int progress_fd();
   [[nodiscard]] bool has_pending();
   void look();
@@ -80,6 +81,8 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   [[nodiscard]] virtual Status advance() = 0;
   // A message that is here, of another kind than kLeaving: where its payload goes.
   [[nodiscard]] virtual Result<Bytes> destination_of(LinkMessage kind, const Frame& frame) = 0;
+  // It waits in the link for its receive, which announces nothing.
+  [[nodiscard]] virtual bool is_early(const Frame& /*frame*/) const { return false; }
   // All of it is there.
   [[nodiscard]] virtual Status take(LinkMessage kind, const Frame& frame) = 0;
   void progress();
@@ -96,6 +99,7 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   void end_service() { service_.reset(); }
   void note_more() { more_ = true; }
   [[nodiscard]] bool peer_leaves() const { return peer_leaves_; }
+  [[nodiscard]] bool ordered() const { return ordered_; }
   // An error of the calls, not of the link.
   [[nodiscard]] Status wrong(StatusCode code, const std::string& what) const;
 
@@ -124,6 +128,7 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   std::optional<Head> head_;  // being received
   bool peer_leaves_ = false;  // it has said so
   std::atomic<bool> lost_{false};
+  bool ordered_ = false;  // both ends have promised it
   bool watched_ = false;  // progress_fd() has been asked for
   bool more_ = false;     // though no descriptor will say so
   bool served_ = false;   // it is LinkService that calls
@@ -146,9 +151,11 @@ class LinkSendComm final : public LinkComm {
   [[nodiscard]] Result<Bytes> destination_of(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Status take(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Result<bool> is_done(LinkRequest& request, uint32_t message) override;
+  [[nodiscard]] std::optional<PostedReceives::Slot> take_slot(int32_t tag);
   [[nodiscard]] Status write();
 
-  PostedReceives posted_;
+  PostedReceives posted_;           // of what is not ordered()
+  uint64_t next_sequence_ = 1;      // of what is
   std::array<std::byte, kMaxCreditBytes> credit_{};
   std::array<LinkRequest, kMaxRequests> requests_;
   // Those that are not all written yet, oldest first: a ring.
@@ -172,6 +179,7 @@ class LinkRecvComm final : public LinkComm {
  private:
   [[nodiscard]] Status advance() override;
   [[nodiscard]] Result<Bytes> destination_of(LinkMessage kind, const Frame& frame) override;
+  [[nodiscard]] bool is_early(const Frame& frame) const override;
   [[nodiscard]] Status take(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Result<bool> is_done(LinkRequest& request, uint32_t message) override;
   [[nodiscard]] Status announce();

@@ -32,6 +32,7 @@ class LinkNet final : public CarriedNet<LinkCarrier> {
   [[nodiscard]] std::string kind() const override { return "HO-Ring over TCP with failover"; }
   [[nodiscard]] std::string origin() const override { return "builtin, TCP with failover"; }
   [[nodiscard]] Status lost_peer(const Owner& self) const override;
+  void promise_order(void* comm) const override { comm_of(comm)->promise_order(); }
 
  private:
   LinkNet(std::unique_ptr<BuiltinNet> tcp, LinkEnd end)

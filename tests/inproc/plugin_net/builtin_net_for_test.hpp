@@ -1,6 +1,8 @@
 // The builtin network on loopback devices, without any environment.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <memory>
 #include <string>
@@ -44,6 +46,17 @@ inline std::unique_ptr<NetDriver> make_builtin(const BuiltinCase& options) {
 
 // The network that the program with a test is about.
 std::unique_ptr<NetDriver> make_under_test(const BuiltinCase& options);
+
+// Of a thread that does nothing until there is something to do. A lost wake-up shows: nothing else
+// ends the sleep.
+inline Status sleep_on(const NetDriver& net, void* comm) {
+  pollfd waiting{net.progress_fd(comm), POLLIN, 0};
+  if (!net.has_pending(comm) && ::poll(&waiting, 1, 20'000) != 1) {
+    return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
+  }
+  net.look(comm);
+  return {};
+}
 
 inline NetUnderTest builtin_under_test(const BuiltinCase& options) {
   NetUnderTest under_test;

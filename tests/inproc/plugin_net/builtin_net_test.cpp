@@ -83,17 +83,6 @@ struct UnderWay {
 
 using Wait = std::function<Status(void* comm)>;
 
-// Of a thread that does nothing until there is something to do.
-Status sleep_on(const NetDriver& net, void* comm) {
-  pollfd waiting{net.progress_fd(comm), POLLIN, 0};
-  // A lost wake-up shows here: nothing else ends the sleep.
-  if (!net.has_pending(comm) && ::poll(&waiting, 1, 20'000) != 1) {
-    return {StatusCode::kTimeout, "nothing woke the sleeper for 20 s"};
-  }
-  net.look(comm);
-  return {};
-}
-
 // Moves `total` messages of 8 bytes that count up.
 std::string move_small(Pair& pair, uint64_t total, const Wait& wait) {
   return run_both(

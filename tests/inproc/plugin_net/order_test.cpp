@@ -1,5 +1,6 @@
-// The builtin network between two ends that have promised an order: receives are not announced.
+// A network between two ends that have promised an order: receives are not announced.
 #include <array>
+#include <functional>
 #include <string>
 
 #include "builtin_net_for_test.hpp"
@@ -15,7 +16,7 @@ struct OrderedPair {
   explicit OrderedPair(uint32_t connections) {
     BuiltinCase options;
     options.connections = connections;
-    net = make_builtin(options);
+    net = make_under_test(options);
     pair.emplace(*net);
     REQUIRE(pair->connect().message() == "");
     net->promise_order(pair->send);
@@ -53,6 +54,49 @@ TEST_CASE("ordered net: messages wait for receives that come later") {
   for (uint64_t i = 0; i < 6; ++i) {
     REQUIRE(ordered.receive(i, static_cast<int32_t>(i)).message() == "");
   }
+}
+
+Status finish_asleep(NetDriver& net,
+                     void* comm,
+                     const std::function<Result<void*>(End&)>& post) {
+  End end(net, comm);
+  void* request = nullptr;
+  for (bool done = false; !done;) {
+    if (request == nullptr) {
+      HORING_ASSIGN(request, post(end));
+    }
+    if (request != nullptr) {
+      HORING_ASSIGN(done, end.test(request));
+    }
+    HORING_TRY(done ? Status() : sleep_on(net, comm));
+  }
+  return {};
+}
+
+TEST_CASE("ordered net: who sleeps on the descriptor finds what has come before its receive") {
+  const OrderedPair ordered(GENERATE(1U, 3U));
+  constexpr uint64_t kMessages = 2000;
+  const auto bytes_of = [](uint64_t message) { return message % 3 == 0 ? size_t{8} : 40'000; };
+  const auto send_all = [&]() -> Status {
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      const auto data = pattern(i, bytes_of(i));
+      HORING_TRY(finish_asleep(*ordered.net, ordered.pair->send, [&](End& end) {
+        return end.try_send(data.data(), data.size(), 0);
+      }));
+    }
+    return {};
+  };
+  const auto receive_all = [&]() -> Status {
+    std::vector<std::byte> buffer(40'000);
+    for (uint64_t i = 0; i < kMessages; ++i) {
+      HORING_TRY(finish_asleep(*ordered.net, ordered.pair->receive, [&](End& end) {
+        return end.try_receive({{buffer.data(), buffer.size(), 0}});
+      }));
+      HORING_TRY(check_pattern(i, buffer.data(), bytes_of(i)));
+    }
+    return {};
+  };
+  REQUIRE(run_both(send_all, receive_all) == "");
 }
 
 TEST_CASE("ordered net: what a sender that has closed left behind is received") {

@@ -35,11 +35,18 @@ LinkComm::~LinkComm() {
   }
 }
 
+// Until it has arrived, or the peer says so too. Who has heard that closes at once, and may reset a
+// connection whose last bytes it has not read: nothing more is to be brought to it.
 void LinkComm::say_leaving(Deadline deadline) {
   const Frame leaving = frame_of(LinkMessage::kLeaving, 0);
-  while (!passed(deadline)) {
-    const Result<bool> sent = link().try_send(leaving, {});
-    if (!sent.ok() || *sent || !connection_.transport->progress().ok()) {
+  bool said = false;
+  while (!passed(deadline) && connection_.transport->progress().ok()) {
+    const Result<bool> sent = said ? Result<bool>(true) : link().try_send(leaving, {});
+    said = sent.ok() && *sent;
+    if (!sent.ok() || !peek(true).ok() || peer_leaves_) {
+      return;
+    }
+    if (said && connection_.transport->all_arrived()) {
       return;
     }
     std::this_thread::sleep_for(kShutdownPause);
@@ -134,8 +141,8 @@ Result<std::optional<Frame>> LinkComm::peek(bool awaited) {
 
 bool LinkComm::serve() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || failed()) {
-    return false;  // who has it makes progress
+  if (!lock.owns_lock() || failed() || peer_leaves_) {
+    return false;  // who has it makes progress; a peer that leaves is not looked for elsewhere
   }
   // Nobody else would find that the peer of an idle comm has gone. What came before that is taken
   // first, into the buffers that were announced.

@@ -185,12 +185,15 @@ class SocketTransport final : public TcpTransport {
     context_.poller->wake_at(next_tick_ns_);
   }
 
+  [[nodiscard]] bool all_arrived() override {
+    return std::ranges::all_of(order_, [](const auto& link) { return link->all_arrived(); });
+  }
+
   void linger(Deadline deadline) override {
     // No event says that the last byte was acknowledged, so this looks again and again.
     constexpr std::chrono::microseconds kLongestPause(5000);
     std::chrono::microseconds pause(100);
-    const auto arrived = [](const auto& link) { return link->all_arrived(); };
-    while (!std::ranges::all_of(order_, arrived) && !passed(deadline) && progress().ok()) {
+    while (!all_arrived() && !passed(deadline) && progress().ok()) {
       std::this_thread::sleep_for(pause);
     }
     while (true) {

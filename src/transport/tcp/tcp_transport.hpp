@@ -62,6 +62,8 @@ class TcpTransport : public Transport {
   // how the peer reaches this rank.
   virtual void set_peers(std::vector<TcpEndpoint> peers) = 0;
   [[nodiscard]] virtual uint32_t open_connections() const = 0;
+  // All that was accepted is with the peers' hosts, or will never be: true without failover.
+  [[nodiscard]] virtual bool all_arrived() = 0;
   // wait_fd() becomes readable.
   virtual void wake() = 0;
 };

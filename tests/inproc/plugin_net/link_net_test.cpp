@@ -241,6 +241,41 @@ TEST_CASE("failover net: a cut is mended while nobody calls, and costs the next 
   run_flow(flow, 9);
 }
 
+TEST_CASE("failover net: who has heard that its peer leaves closes without waiting for it") {
+  const auto net = make_of_two_devices(1);
+  const Deadline limit = deadline_after(std::chrono::seconds(60));  // 3 s each would be more
+  for (int i = 0; i < 25; ++i) {
+    Pair pair(*net);
+    REQUIRE(pair.connect().message() == "");
+    Flow flow(pair, 1);
+    run_flow(flow, 2);
+    CHECK(net->close_send(std::exchange(pair.send, nullptr)) == Reply::kSuccess);
+    for (int look = 0; look < 50; ++look) {
+      net->look(pair.receive);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CHECK(net->close_recv(std::exchange(pair.receive, nullptr)) == Reply::kSuccess);
+    REQUIRE_FALSE(passed(limit));
+  }
+}
+
+// One may have reset the connection without having read what the other one's last words were.
+TEST_CASE("failover net: two ends that close at once do not wait for each other") {
+  const auto net = make_of_two_devices(1);
+  const Deadline limit = deadline_after(std::chrono::seconds(60));
+  for (int i = 0; i < 25; ++i) {
+    Pair pair(*net);
+    REQUIRE(pair.connect().message() == "");
+    Flow flow(pair, 1);
+    run_flow(flow, 2);
+    std::thread sender([&] { CHECK(net->close_send(pair.send) == Reply::kSuccess); });
+    CHECK(net->close_recv(std::exchange(pair.receive, nullptr)) == Reply::kSuccess);
+    sender.join();
+    pair.send = nullptr;
+    REQUIRE_FALSE(passed(limit));
+  }
+}
+
 TEST_CASE("failover net: frames that no end of ours sends are refused") {
   LinkPiece piece{.sequence = 7, .slot = 3, .tag = 70'000, .bytes = kPieceBytes + 5, .number = 1};
   Frame good = frame_of(LinkMessage::kPiece, piece);

@@ -12,7 +12,7 @@ namespace ho::tcp {
 namespace {
 
 // A rail is down when the peer's kernel has been silent for that long, at that many checks.
-constexpr uint32_t kSilenceMs = 10'000;
+constexpr std::chrono::milliseconds kSilence{10'000};
 constexpr uint32_t kNeededChecks = 2;
 
 // Retransmissions or window probes that nobody answers. Both counters go back to 0 with every
@@ -45,24 +45,42 @@ bool unanswered(const tcp_info& details) {
   return tries(details) > 1 || (tries(details) == 1 && details.tcpi_last_ack_recv > kSilentMs);
 }
 
-Status AnswerWatch::check(const tcp_info& details) {
-  return note(tries(details) > 0 && details.tcpi_last_ack_recv > kSilenceMs, details);
+// The kernel counts since the last answer, which may have been long before the first byte that has
+// none: nothing was sent.
+std::chrono::milliseconds AnswerWatch::unanswered_for(const tcp_info& details, int64_t time_ns) {
+  if (tries(details) == 0) {
+    answered_at_ns_ = time_ns;
+  }
+  const std::chrono::milliseconds silent(details.tcpi_last_ack_recv);
+  if (answered_at_ns_ == 0) {
+    return silent;
+  }
+  return std::min(silent,
+                  std::chrono::ceil<std::chrono::milliseconds>(
+                      std::chrono::nanoseconds(time_ns - answered_at_ns_)));
 }
 
-Status AnswerWatch::check(const tcp_info& details, std::chrono::milliseconds silence) {
-  return note(tries(details) > 1 && details.tcpi_last_ack_recv > silence.count(), details);
+Status AnswerWatch::check(const tcp_info& details, int64_t time_ns) {
+  const auto unanswered = unanswered_for(details, time_ns);
+  return note(tries(details) > 0 && unanswered > kSilence, unanswered);
 }
 
-Status AnswerWatch::note(bool silent, const tcp_info& details) {
+Status AnswerWatch::check(const tcp_info& details,
+                          std::chrono::milliseconds silence,
+                          int64_t time_ns) {
+  const auto unanswered = unanswered_for(details, time_ns);
+  return note(tries(details) > 1 && unanswered > silence, unanswered);
+}
+
+Status AnswerWatch::note(bool silent, std::chrono::milliseconds unanswered) {
   unanswered_checks_ = silent ? unanswered_checks_ + 1 : 0;
   if (unanswered_checks_ < kNeededChecks) {
     return {};
   }
   return {StatusCode::kConnection,
           "the rail is down: data sent has been unanswered for " +
-              (details.tcpi_last_ack_recv < 10'000
-                   ? std::to_string(details.tcpi_last_ack_recv) + " ms"
-                   : std::to_string(details.tcpi_last_ack_recv / 1000) + " s") +
+              (unanswered < kSilence ? std::to_string(unanswered.count()) + " ms"
+                                     : std::to_string(unanswered.count() / 1000) + " s") +
               "; check cable, switch port and interface on both ends"};
 }
 

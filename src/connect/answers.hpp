@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "base/status.hpp"
+#include "os/clock.hpp"
 
 namespace ho::tcp {
 
@@ -30,15 +31,20 @@ class AnswerWatch {
  public:
   // An error once data has been unanswered for about 10 s. A peer that is merely slow or stopped
   // answers (its window is closed), and stays alive. Call about once a second.
-  [[nodiscard]] Status check(const tcp_info& details);
+  [[nodiscard]] Status check(const tcp_info& details, int64_t time_ns = now_ns());
   // The same after a time of the caller's, once data has been sent again twice. Call a few times in
   // that time.
-  [[nodiscard]] Status check(const tcp_info& details, std::chrono::milliseconds silence);
+  [[nodiscard]] Status check(const tcp_info& details,
+                             std::chrono::milliseconds silence,
+                             int64_t time_ns = now_ns());
 
  private:
-  [[nodiscard]] Status note(bool silent, const tcp_info& details);
+  // For how long what was sent has been unanswered, at most.
+  [[nodiscard]] std::chrono::milliseconds unanswered_for(const tcp_info& details, int64_t time_ns);
+  [[nodiscard]] Status note(bool silent, std::chrono::milliseconds unanswered);
 
   uint32_t unanswered_checks_ = 0;  // in a row
+  int64_t answered_at_ns_ = 0;      // the last check by which all was; 0: none
 };
 
 }  // namespace ho::tcp

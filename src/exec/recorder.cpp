@@ -131,6 +131,7 @@ void Recorder::set_rail_use(std::span<const RailUse> rails) {
     rail.failovers.store(rails[i].failovers, std::memory_order_relaxed);
     rail.links.store(rails[i].links, std::memory_order_relaxed);
     rail.away.store(rails[i].away, std::memory_order_relaxed);
+    rail.lost.store(rails[i].lost, std::memory_order_relaxed);
   }
   rail_count_.store(count, std::memory_order_relaxed);
 }
@@ -141,7 +142,8 @@ std::vector<RailUse> Recorder::rail_use() const {
     const Rail& rail = rails_.at(i);
     rails[i] = {rail.failovers.load(std::memory_order_relaxed),
                 rail.links.load(std::memory_order_relaxed),
-                rail.away.load(std::memory_order_relaxed)};
+                rail.away.load(std::memory_order_relaxed),
+                rail.lost.load(std::memory_order_relaxed)};
   }
   return rails;
 }

@@ -135,6 +135,7 @@ class Recorder {
     std::atomic<uint64_t> failovers = 0;
     std::atomic<uint32_t> links = 0;
     std::atomic<double> away = 0;
+    std::atomic<uint32_t> lost = 0;
   };
   std::array<Rail, kRails> rails_;
   std::atomic<size_t> rail_count_ = 0;

@@ -151,6 +151,7 @@ class Reporter {
       if (use.links > 0) {
         json["rails"][i]["links"] = use.links;
         json["rails"][i]["own_share"] = 1 - use.away / use.links;
+        json["rails"][i]["lost_links"] = use.lost;
       }
     }
   }

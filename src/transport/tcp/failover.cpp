@@ -24,6 +24,8 @@ constexpr int64_t kRoundPauseNs = 200 * kMs;
 constexpr int64_t kOtherEndNs = 100 * kMs;
 // Between two looks at what has arrived, of a caller that waits for that and gets no copy.
 constexpr int64_t kLookAgainNs = kMs;
+// Between the loss and the word that no path has reached the peer, where there are many.
+constexpr int64_t kWarnAfterNs = 3000 * kMs;
 // Between two looks at what has arrived: messages, and bytes of them that were copied. Copies then
 // lie where those before them lay a moment ago, in the processor's caches.
 constexpr uint32_t kLookEvery = 32;
@@ -42,6 +44,7 @@ Failover::Failover(Context& context, const LinkKey& key, bool& event)
       replay_(context.replay) {}
 
 Failover::~Failover() {
+  set_lost(false);
   if (away_) {
     rail_use().links -= 1;
     rail_use().away -= *away_;
@@ -121,6 +124,7 @@ void Failover::lose(const Status& cause) {
   }
   collect_acknowledged();
   lost_ = true;
+  set_lost(true);
   note_event(connections().with_path(cause));
   const int64_t now = now_ns();
   choice_.on_lost(connections().way().shares, connections().failed_path(), now);
@@ -131,11 +135,19 @@ void Failover::lose(const Status& cause) {
   wake_at(dial_at_ns_);
 }
 
+void Failover::set_lost(bool lost) {
+  if (away_ && counted_lost_ != lost) {
+    rail_use().lost += lost ? 1U : -1U;
+    counted_lost_ = lost;
+  }
+}
+
 // What happens until the link goes on is one event, with its first cause.
 void Failover::note_event(const Status& cause) {
   if (!mending_) {
     mending_ = true;
     cause_ = Status();
+    warned_ = false;
     lost_path_ = connections().path();
     lost_at_ns_ = now_ns();
   }
@@ -276,7 +288,20 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
     return;
   }
   choice_.on_not_reached(missing);
+  if (lost_ && (!choice_.next() || now - lost_at_ns_ >= kWarnAfterNs)) {
+    warn_of_waiting(now);
+  }
   dial_at_ns_ = choice_.next() ? now : now + kRoundPauseNs;
+}
+
+void Failover::warn_of_waiting(int64_t now) {
+  if (!std::exchange(warned_, true)) {
+    log_warn("{}; no path has reached it for {} ms, and each is tried again for {} ms "
+             "(HORING_FAILOVER_WAIT_MS)",
+             cause_.message(),
+             (now - lost_at_ns_) / kMs,
+             context_.options.failover.timeout.count());
+  }
 }
 
 Status Failover::give_up(const std::string& why) {
@@ -358,6 +383,7 @@ void Failover::end(uint64_t received) {
   if (std::exchange(ended_, true)) {
     return;
   }
+  set_lost(false);
   attempt_.reset();
   arriving_.reset();
   if (resume_ && !resume_->stated()) {
@@ -407,6 +433,7 @@ void Failover::note_resumed() {
   rail_use().links += away_ ? 0U : 1U;
   rail_use().away += 1 - part - away_.value_or(0);
   away_ = 1 - part;
+  set_lost(false);
   choice_.on_flows(way.shares, way.dials, now);
   event_ = true;
   mending_ = false;

@@ -103,6 +103,8 @@ class Failover {
   [[nodiscard]] PathChoice::Options choice_options();
   void move_to_better();
   void lose(const Status& cause);
+  void set_lost(bool lost);
+  void warn_of_waiting(int64_t now);
   void note_event(const Status& cause);
   void adopt(std::unique_ptr<LinkConnections> connections, const Status& reason);
   void begin_attempt(std::vector<Share> shares);
@@ -153,6 +155,8 @@ class Failover {
   std::vector<Path> carried_;      // ever
   bool leaves_interface_ = false;  // this host's routing leaves no other way
   bool lost_ = false;              // those in use
+  bool counted_lost_ = false;      // in RailUse
+  bool warned_ = false;            // that no path has reached the peer since
   bool mending_ = false;           // since lost_at_ns_, because of cause_
   bool replaces_ = false;          // others, or a first try that failed
   Status cause_;                   // ok: somebody chose to leave

@@ -1,11 +1,16 @@
 // Links that go on when their connections are lost: cut by relays at every byte, at both ends,
 // again and again. Each message arrives once, in order, with its bytes; memory is given back only
 // when nothing reads it any more.
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <random>
 #include <span>
+#include <sstream>
 
+#include "base/log.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "cut_ranks.hpp"
@@ -318,6 +323,51 @@ TEST_CASE("failover: a link that reaches its peer over no rail fails with the fi
   CHECK(failed.code() == StatusCode::kPeerLost);
   CHECK(has(failed, "rank 1, rail 0, tcp 127.0.0.1 -> 127.0.0.1: the peer "));
   CHECK(has(failed, "no rail has reached it for 300 ms"));
+}
+
+// Its log, and what is told of its rail, while there is no path and once there is one again.
+TEST_CASE("failover: a link that reaches its peer over no path says so once, and counts as lost") {
+  std::ostringstream log;
+  auto& sinks = logger().sinks();
+  sinks.push_back(std::make_shared<spdlog::sinks::ostream_sink_mt>(log));
+  {
+    const Ranks ranks({.silence = std::chrono::milliseconds(100)}, uncut);
+    const auto lost = [&](size_t rail) { return ranks.at(0).rail_use()[rail].lost; };
+    const auto words = [&] {
+      std::vector<std::string> found;
+      std::istringstream lines(log.str());
+      for (std::string line; std::getline(lines, line);) {
+        if (line.find("no path has reached it for") != std::string::npos) {
+          found.push_back(line);
+        }
+      }
+      return found;
+    };
+    const auto of_rank_0 = [](const std::string& line) {
+      return line.find("rank 1, rail 0, tcp 127.0.0.1 -> 127.0.0.1") != std::string::npos;
+    };
+    converse(ranks, {8});
+    CHECK(lost(0) == 0);
+    ranks.silence({kHosts[0], kHosts[1]});
+    End zero(ranks.link(0), 1000, {8});
+    End one(ranks.link(1), 2000, {});
+    ranks.drive_until([&] {
+      REQUIRE(zero.send().ok());
+      REQUIRE(one.receive(1000, {8}).ok());
+      return std::ranges::any_of(words(), of_rank_0);
+    });
+    CHECK(lost(0) == 1);
+    CHECK(lost(1) == 0);
+    ranks.silence({});
+    ranks.drive_until([&] {
+      REQUIRE(zero.send().ok());
+      REQUIRE(one.receive(1000, {8}).ok());
+      return one.received() == 1 && zero.through();
+    });
+    CHECK(lost(0) == 0);
+    CHECK(std::ranges::count_if(words(), of_rank_0) == 1);
+  }
+  sinks.pop_back();
 }
 
 TEST_CASE("failover: with no time to wait, each rail is tried all the same before a link fails") {

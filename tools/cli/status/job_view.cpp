@@ -367,6 +367,23 @@ std::string rate_text(std::optional<uint64_t> now, std::optional<uint64_t> befor
              : "";
 }
 
+// A job whose links reach no peer waits, and no rank is to blame.
+std::string lost_text(const std::vector<RailView>& rails) {
+  std::string text;
+  for (const RailView& rail : rails) {
+    if (rail.lost > 0) {
+      text += fmt::format(
+          "{} at {} ({}): {} of {} links have lost their connections and try all paths\n",
+          rail.interface,
+          rail.address,
+          rail.host,
+          rail.lost,
+          rail.links);
+    }
+  }
+  return text.empty() ? text : "\n" + text;
+}
+
 std::string rails_table(const JobView& view, const JobView* before) {
   const std::vector<RailView> rails = rails_of(view);
   if (rails.empty()) {
@@ -403,7 +420,7 @@ std::string rails_table(const JobView& view, const JobView* before) {
     }
     add_row(columns, cells);
   }
-  return "\n" + aligned(columns);
+  return "\n" + aligned(columns) + lost_text(rails);
 }
 
 std::string late_text(const JobView& view) {
@@ -454,6 +471,7 @@ void add_rail(const RankView& rank, const Json& json, RailView& rail) {
   rail.failovers += json.value("failovers", uint64_t{0});
   rail.links += links;
   rail.away += static_cast<double>(links) * (1 - json.value("own_share", 1.0));
+  rail.lost += json.value("lost_links", uint64_t{0});
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ struct RailView {
   uint64_t failovers = 0;
   uint64_t links = 0;
   double away = 0;
+  uint64_t lost = 0;  // of them, that have no connections now
   [[nodiscard]] double own_share() const {
     return links == 0 ? 1 : 1 - away / static_cast<double>(links);
   }

@@ -49,6 +49,24 @@ TEST_CASE("an idle connection and a stopped peer's are alive however long they a
   }
 }
 
+TEST_CASE("what was sent after a long silence is unanswered only since it was sent") {
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  const std::chrono::milliseconds silence(2000);
+  AnswerWatch watch;
+  CHECK(watch.check(details_of(0, 0, 60'000), silence, 100 * kSecondNs).ok());
+  CHECK(watch.check(details_of(2, 0, 61'000), silence, 101 * kSecondNs).ok());
+  CHECK(watch.check(details_of(3, 0, 62'000), silence, 102 * kSecondNs).ok());
+  CHECK(watch.check(details_of(4, 0, 63'000), silence, 103 * kSecondNs).ok());  // the first of two
+  CHECK(has(watch.check(details_of(4, 0, 63'500), silence, 103 * kSecondNs + kSecondNs / 2),
+            "data sent has been unanswered for 3500 ms"));
+  AnswerWatch slow;
+  CHECK(slow.check(details_of(0, 0, 60'000), 100 * kSecondNs).ok());
+  for (int64_t second = 101; second <= 111; ++second) {
+    CHECK(slow.check(details_of(5, 0, 70'000), second * kSecondNs).ok());
+  }
+  CHECK(has(slow.check(details_of(5, 0, 72'000), 112 * kSecondNs), "unanswered for 12 s"));
+}
+
 TEST_CASE("data is unanswered that was sent again more than once, or once and long ago") {
   CHECK_FALSE(unanswered(details_of(0, 0, 60'000)));
   CHECK_FALSE(unanswered(details_of(1, 0, 1000)));

@@ -165,6 +165,18 @@ TEST_CASE("rails are told with the failovers of all ranks of their host, where l
   const std::string table = job_table(view_of(replies));
   CHECK(has(table, "failovers  carries"));
   CHECK(has(table, "7     50 %"));
+  CHECK_FALSE(has(table, "have lost their connections"));
+}
+
+TEST_CASE("links that reach their peers over no path have a line of their own") {
+  RankReply reply = report_of({0, {}}, 1);
+  nlohmann::json report = nlohmann::json::parse(reply.answer);
+  auto& rail = report.at("communicators").at(0).at("rails").at(0);
+  rail["links"] = 3;
+  rail["lost_links"] = 2;
+  reply.answer = report.dump();
+  CHECK(has(job_table(view_of({reply})),
+            ": 2 of 3 links have lost their connections and try all paths"));
 }
 
 TEST_CASE("the rank that enters its calls last is named with how late it is") {

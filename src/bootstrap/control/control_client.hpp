@@ -57,7 +57,7 @@ class ControlClient final : public ControlPlane {
   void leave(const LeaveNotice& leave_notice) override;
   void ask(const CallQuestion& question) override;
   void answer_status(StatusCallbacks callbacks) override;
-  void ask_status(uint64_t number) override;
+  [[nodiscard]] bool ask_status(uint64_t number) override;
   void end_gathers(std::string_view tag_end, const Status& why) override;
   void forget_gathers(std::string_view tag_end) override;
   [[nodiscard]] Status why_over(std::string_view tag_end) override;

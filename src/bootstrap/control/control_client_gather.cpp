@@ -152,12 +152,16 @@ void ControlClient::answer_status(StatusCallbacks callbacks) {
   status_callbacks_ = std::move(callbacks);
 }
 
-void ControlClient::ask_status(uint64_t number) {
+bool ControlClient::ask_status(uint64_t number) {
   {
     const Lock lock(mutex_);
+    if (!connected_ || coordinator_left_) {
+      return false;
+    }
     tell(wire::Type::kStatusQuestion, number);
   }
   wake();
+  return true;
 }
 
 // What is malformed is no answer: nothing but `horing status` wants it.

@@ -128,8 +128,8 @@ TEST_CASE("all ranks hear what the others do while none of their threads calls a
                                        changed.notify_all();
                                      }});
   }
-  planes[0]->ask_status(40);
-  planes[2]->ask_status(42);
+  CHECK(planes[0]->ask_status(40));
+  CHECK(planes[2]->ask_status(42));
   std::unique_lock lock(mutex);
   REQUIRE(changed.wait_for(lock, kFar, [&] { return heard[0].size() + heard[2].size() == 6; }));
   CHECK(heard[0] == std::map<uint32_t, std::string>{{1, "report of 1 to 40"},

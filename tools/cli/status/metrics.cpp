@@ -138,9 +138,9 @@ void add_communicator(Metrics& metrics,
     pending[{each.at("device").get<std::string>(), each.at("sends").get<bool>()}] +=
         each.at("pending").get<uint64_t>();
   }
-  for (const auto& [key, count] : pending) {
-    const Label rail{"rail", key.first};
-    const Label what{"direction", key.second ? "send" : "recv"};
+  for (const auto& [device, count] : pending) {
+    const Label rail{"rail", device.first};
+    const Label what{"direction", device.second ? "send" : "recv"};
     metrics.pending.add({of_job, number, host, communicator, rail, what}, count);
   }
 }

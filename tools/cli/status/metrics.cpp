@@ -128,7 +128,8 @@ void add_communicator(Metrics& metrics,
   const Label number{"rank", std::to_string(rank.rank)};
   const Label host{"host", rank.host};
   const Label communicator{"communicator", communicator_text(json)};
-  const Labels labels{of_job, number, host, communicator};
+  const Label key{"key", json.value("key", "")};  // two may have one name
+  const Labels labels{of_job, number, host, communicator, key};
   metrics.calls.add(labels, json.at("completed").get<uint64_t>());
   metrics.bytes.add(labels, json.at("completed_bytes").get<uint64_t>());
   metrics.failovers.add(labels, json.at("failovers").get<uint64_t>());

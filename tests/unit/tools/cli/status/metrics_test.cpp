@@ -56,7 +56,8 @@ TEST_CASE("metrics of jobs are what a scraper takes") {
   CHECK(has(text, "horing_rank_waited_for{job=\"0000000000000abc\",rank=\"1\",host=\"here\"} 1\n"));
   CHECK(has(text,
             "horing_rank_waiting_seconds{job=\"0000000000000abc\",rank=\"0\",host=\"here\"} 2"));
-  CHECK(has(text, "rank=\"1\",host=\"here\",communicator=\"world\"} 1048576\n"));
+  CHECK(has(text,
+            "rank=\"1\",host=\"here\",communicator=\"world\",key=\"0000000000000000\"} 1048576\n"));
   CHECK(has(text, "horing_communicator_failed{job=\"0000000000000def\",rank=\"1\""));
   CHECK(has(text, "rail=\"rail0\",address=\"10.1.0.1\"} 12500000000\n"));
 }
@@ -70,6 +71,14 @@ TEST_CASE("ranks of other hosts answer, and their counts are theirs to tell") {
   CHECK(has(text, "horing_operations_completed_total{job=\"0000000000000abc\",rank=\"0\""));
   CHECK_FALSE(has(text, "horing_operations_completed_total{job=\"0000000000000abc\",rank=\"1\""));
   CHECK(has(text, "rail=\"rail0\",address=\"10.1.0.1\"} 0\n"));  // failovers
+}
+
+TEST_CASE("communicators of one name are told apart by their keys") {
+  JobView view = view_of({test::report_of({.rank = 0}, 1)});
+  nlohmann::json& all = view.ranks[0].report.at("communicators");
+  all.push_back(all.at(0));
+  all.at(1)["key"] = "00000000000000ff";
+  CHECK(fault_of(metrics_text({view})) == "");
 }
 
 TEST_CASE("names with quotes and line ends stay one label") {

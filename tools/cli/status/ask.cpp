@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -115,12 +116,16 @@ class Question {
   Fd fd_;
 };
 
-// Of each job the first rank whose process is not stopped; by the ranks, sorted by job.
-std::vector<RankReply> to_ask_for_others(const std::vector<RankReply>& ranks) {
+// Of each job the first rank whose process is not stopped; by the ranks, sorted by job and rank.
+std::vector<RankReply> to_ask_for_others(const std::vector<RankReply>& ranks,
+                                         AskElsewhere elsewhere) {
   std::vector<RankReply> chosen;
+  std::optional<uint64_t> of_rank_0;  // the last job that has one
   for (const RankReply& rank : ranks) {
+    of_rank_0 = rank.name.rank == 0 ? rank.name.job : of_rank_0;
     const bool first = chosen.empty() || chosen.back().name.job != rank.name.job;
-    if (first && without_answer(rank.pid) != RankAnswer::kStopped) {
+    const bool asks = elsewhere == AskElsewhere::kAny || of_rank_0 == rank.name.job;
+    if (first && asks && without_answer(rank.pid) != RankAnswer::kStopped) {
       chosen.push_back({.name = rank.name});
     }
   }
@@ -176,7 +181,8 @@ void read_until(std::vector<Question>& questions, Deadline end) {
 RankReplies ask_ranks(const std::vector<std::string>& folders,
                       std::string_view job,
                       std::string_view question,
-                      std::chrono::milliseconds most) {
+                      std::chrono::milliseconds most,
+                      AskElsewhere elsewhere) {
   const Deadline end = deadline_after(most);
   RankReplies replies;
   std::vector<Socket> sockets;
@@ -205,8 +211,9 @@ RankReplies ask_ranks(const std::vector<std::string>& folders,
       replies.ranks.pop_back();
     }
   }
-  std::vector<RankReply> others =
-      question == kAskStatus ? to_ask_for_others(replies.ranks) : std::vector<RankReply>();
+  std::vector<RankReply> others = question == kAskStatus
+                                      ? to_ask_for_others(replies.ranks, elsewhere)
+                                      : std::vector<RankReply>();
   const auto path_of = [&](const RankReply& rank) {
     return std::ranges::find(sockets, rank.name, &Socket::name)->path;
   };

@@ -358,6 +358,7 @@ bool is_shallow(int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
 
 RankView rank_view(const RankReply& reply) {
   RankView view{.rank = reply.name.rank, .pid = reply.pid, .elsewhere = reply.elsewhere};
+  view.listens_here = !reply.elsewhere;
   const RankView unknown = view;
   if (reply.what != RankAnswer::kAnswered) {
     set_unanswered(reply.what, view);

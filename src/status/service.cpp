@@ -348,7 +348,7 @@ void StatusService::open_socket(Watched& watched) const {
   const Result<std::string> folder = make_status_folder(folders);
   Status status = folder.status();
   if (folder.ok()) {
-    const StatusSocketName name{watched.job.job, watched.job.rank, process_};
+    const StatusSocketName name{watched.job.job, watched.job.rank, process_, status_host()};
     const std::string path = *folder + "/" + to_string(name);
     Result<Fd> listener = listen_local(path, kBacklog);
     status = listener.status();

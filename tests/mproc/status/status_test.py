@@ -18,6 +18,7 @@ import time
 import unittest
 
 HORING, PERF, LIBRARY, PLUGIN_PERF, PLUGIN = sys.argv[1:6]
+HERE = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text()[:8]  # as sockets are called
 MOST = 120  # seconds for what is to come soon: a busy machine takes long
 ENDLESS = [PERF, "-b", "64K", "-e", "64K", "-n", "1000000", "-w", "0", "-c", "0"]
 # What NCCL does with the plugin, without NCCL: processes that only move data over it.
@@ -274,7 +275,7 @@ class Elsewhere(Case):
             client = socket.socket(socket.AF_UNIX)
             self.addCleanup(client.close)
             client.settimeout(MOST)
-            client.connect(str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}"))
+            client.connect(str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}-{HERE}"))
             client.sendall(question)
             answer = b""
             while part := client.recv(65536):
@@ -525,6 +526,16 @@ class Jobs(Case):
         self.assertIn("no job of user", self.status().stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_sockets_of_another_host_in_a_shared_folder_stay_there(self):
+        self.folder.mkdir(mode=0o700)
+        elsewhere = self.folder / f"00c0ffee00c0ffee-7-{os.getpid()}-{int(HERE, 16) ^ 1:08x}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(elsewhere))  # and listens no more, as all that is another host's seems here
+        self.assertIn("no job of user", self.status().stderr)
+        self.start()
+        self.assertEqual(len(self.moving()["ranks"]), 4)
+        self.assertTrue(elsewhere.exists())
+
     def test_a_job_that_ends_leaves_no_socket(self):
         job = self.start(PERF, "-b", "8", "-e", "8", "-n", "1")
         self.assertEqual(job.wait(MOST), 0)
@@ -560,7 +571,7 @@ class Hostile(Case):
     def test_what_a_rank_is_sent_does_not_disturb_it(self):
         self.start()
         view = self.moving()
-        path = str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}")
+        path = str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}-{HERE}")
         silent = []
         for sent in (b"", b"\0" * 63, b"x" * 100000, b"horing 2 status\n", b"horing 1 status", b"\n"):
             client = socket.socket(socket.AF_UNIX)
@@ -584,7 +595,7 @@ class Hostile(Case):
         self.folder.mkdir(mode=0o700)
         listener = socket.socket(socket.AF_UNIX)
         self.addCleanup(listener.close)
-        listener.bind(str(self.folder / f"00c0ffee00c0ffee-7-{os.getpid()}"))
+        listener.bind(str(self.folder / f"00c0ffee00c0ffee-7-{os.getpid()}-{HERE}"))
         listener.listen()
         for nonsense in (b"\xff\x00", b"[]", b'{"time_ns": "x"}', b'{"host": 3, "time_ns": 1, "communicators": [[]]}'):
             asking = subprocess.Popen([HORING, "status"], env=self.environment(), stdout=subprocess.PIPE, text=True)

@@ -30,7 +30,8 @@ struct Socket {
   std::string path;
 };
 
-// Those of a folder that nobody else can have filled; why it has none, where that is so.
+// Those of this host in a folder that nobody else can have filled; why there is none, where that is
+// so. Sockets of another host that has the folder too refuse all connections from here.
 std::vector<Socket> sockets_in(const std::string& folder, std::string* why) {
   const Status status = check_status_folder(folder);
   std::error_code error;
@@ -38,9 +39,11 @@ std::vector<Socket> sockets_in(const std::string& folder, std::string* why) {
     *why = std::filesystem::exists(folder, error) ? status.message() : folder + ": is not there";
     return {};
   }
+  const uint32_t here = status_host();
   std::vector<Socket> sockets;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (const auto name = parse_status_socket_name(entry.path().filename().string())) {
+    const auto name = parse_status_socket_name(entry.path().filename().string());
+    if (name && name->host == here) {
       sockets.push_back({*name, entry.path().string()});
     }
   }

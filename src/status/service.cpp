@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "base/env.hpp"
@@ -260,31 +261,57 @@ std::shared_ptr<StatusService> StatusService::of_process() {
   const std::scoped_lock lock(mutex);
   std::shared_ptr<StatusService> service = current.lock();
   if (service == nullptr || service->process_ != ::getpid()) {
-    Result<EventFd> wake = EventFd::create();
-    if (!wake.ok()) {
-      log_warn("horing status will not find this process: {}", wake.status().message());
-      return nullptr;
-    }
-    service = std::shared_ptr<StatusService>(
-        new StatusService(*std::move(wake), env::text(env::kRecordDir)));
+    service = create([](std::function<void()> run) { return std::thread(std::move(run)); });
     current = service;
   }
   return service;
 }
 
-// No signal of the program's is to be handled on its thread.
+std::shared_ptr<StatusService> StatusService::create(const StartThread& start) {
+  Result<EventFd> wake = EventFd::create();
+  Status status = wake.status();
+  std::shared_ptr<StatusService> service;
+  if (status.ok()) {
+    service = std::shared_ptr<StatusService>(
+        new StatusService(*std::move(wake), env::text(env::kRecordDir)));
+    status = service->start(start);
+  }
+  if (!status.ok()) {
+    log_warn(
+        "horing status will not find this process, and it writes no records: {}; the job goes on "
+        "without",
+        status.message());
+    return nullptr;
+  }
+  return service;
+}
+
 StatusService::StatusService(EventFd wake, std::string record_folder)
-    : process_(::getpid()), record_folder_(std::move(record_folder)), wake_(std::move(wake)) {
-  take_signal(wake_);
+    : process_(::getpid()), record_folder_(std::move(record_folder)), wake_(std::move(wake)) {}
+
+// No signal of the program's is to be handled on its thread.
+Status StatusService::start(const StartThread& start_thread) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
+  Status status;
+  try {
+    thread_ = start_thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    status = Status(StatusCode::kSystem, std::string("no thread can be started: ") + error.what());
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (status.ok()) {
+    take_signal(wake_);
+  }
+  return status;
 }
 
 StatusService::~StatusService() {
+  if (!thread_.joinable()) {
+    return;
+  }
   if (process_ != ::getpid()) {
     thread_.detach();  // a fork has no threads but the one that forked
     return;

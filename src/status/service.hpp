@@ -87,8 +87,13 @@ class StatusService {
     AskOthers ask_;
   };
 
-  // The one of this process, not of the one that it was forked from. Null: no thread can be had.
+  // The one of this process, not of the one that it was forked from. Null: no thread can be had,
+  // which is logged; jobs go on without.
   [[nodiscard]] static std::shared_ptr<StatusService> of_process();
+  // Throws std::system_error where there can be no more threads.
+  using StartThread = std::function<std::thread(std::function<void()>)>;
+  // One more; null as above.
+  [[nodiscard]] static std::shared_ptr<StatusService> create(const StartThread& start);
   ~StatusService();
   StatusService(const StatusService&) = delete;
   StatusService& operator=(const StatusService&) = delete;
@@ -105,6 +110,7 @@ class StatusService {
   };
 
   StatusService(EventFd wake, std::string record_folder);
+  [[nodiscard]] Status start(const StartThread& start_thread);
   // Of that job and rank: the one that is there, or a new one.
   [[nodiscard]] std::shared_ptr<Watched> join(Member& member, WatchedJob job);
   void leave(Member& member);

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "catch.hpp"
+#include "caught_stderr.hpp"
+#include "has.hpp"
 #include "must_have.hpp"
 #include "os/local_socket.hpp"
 #include "scoped_variable.hpp"
@@ -200,6 +202,27 @@ TEST_CASE("where the largest group can ask nobody the others ask for those they 
   const Fd client = request(folder.sockets().at(0), kAskOthers);
   groups.part->take(soon(of_part), 0, "{}");
   CHECK(answer(client) == "0\n2\n3 {}\n");
+}
+
+TEST_CASE("where no thread can be had a job goes on without a service") {
+  const Folder folder;
+  CaughtStderr caught;
+  const auto none = StatusService::create([](const std::function<void()>&) -> std::thread {
+    throw std::system_error(EAGAIN, std::generic_category());
+  });
+  CHECK(none == nullptr);
+  CHECK(has(caught.end(), "the job goes on without"));
+  StatusService::Member member(
+      none, {.job = kJob, .rank = 1, .world_size = 4}, reach_of(22, {3, 1}));
+  member.ask_others_with([](uint64_t) { return true; });
+  member.add(communicator(2));
+  member.set_name(5, "a");
+  member.set_hosts({"three", "one"});
+  member.failed(5, "why");
+  member.take(1, 0, "");
+  member.remove(5);
+  CHECK(member.report(1000) == "{}");
+  CHECK(folder.sockets().empty());
 }
 
 }  // namespace ho::test

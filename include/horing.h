@@ -175,13 +175,28 @@ typedef struct ho_comm_options {
   /* What errors and lines of the log call this rank, for a communicator whose ranks have other
    * numbers in the program: "global rank 5" or the like, at most 64 bytes. NULL: "rank 5". */
   const char* rank_name;
+  /* Of which larger job of the program's this communicator is a group, as a process group of a
+   * training is one: `horing status` and the records of HORING_RECORD_DIR show all groups of one
+   * job together, each rank once and by its number in the job. Nothing else changes. All ranks of
+   * the communicator give the same, and all groups of the job the same number and size. */
+  uint64_t job;     /* a random number, the same on all ranks of the job; 0: it is a job of its own,
+                     * and the fields below are not looked at */
+  int32_t job_size; /* ranks of the job, at most 65536 */
+  /* The numbers in the job of the communicator's ranks, this one's own among them, by rank: as many
+   * as world_size, all different, each below job_size. Copied; must stay until ho_comm_create
+   * returns. */
+  const int32_t* job_ranks;
+  size_t job_rank_count; /* of job_ranks */
 } ho_comm_options;
 #define HO_DEVICE_NONE (-1)
 /* Of the devices that CUDA_VISIBLE_DEVICES leaves: the one whose number is the local rank, modulo
  * how many there are. Needs a local rank. */
 #define HO_DEVICE_LOCAL_RANK (-2)
-#define HO_COMM_OPTIONS_INIT \
-  { sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL, 0, HO_DEVICE_NONE, NULL }
+#define HO_COMM_OPTIONS_INIT                                                                       \
+  {                                                                                                \
+    sizeof(ho_comm_options), -1, -1, -1, NULL, NULL, NULL, 0, NULL, 0, HO_DEVICE_NONE, NULL, 0, 0, \
+        NULL, 0                                                                                    \
+  }
 
 typedef struct ho_call_options {
   size_t size;

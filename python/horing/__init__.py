@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from horing._library import ANY_SOURCE, OpReport, library, library_path
 from horing.buffers import Buffer
-from horing.communicator import Communicator, Request
+from horing.communicator import Communicator, JobPart, Request
 from horing.errors import (
     AbortedError,
     ConnectionError,
@@ -56,6 +56,7 @@ __all__ = [
     "HoringError",
     "InternalError",
     "InvalidArgumentError",
+    "JobPart",
     "MismatchError",
     "OpReport",
     "OperatingSystemError",

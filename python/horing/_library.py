@@ -39,6 +39,10 @@ class CommOptions(ctypes.Structure):
         ("rendezvous_timeout_ms", c_uint64),
         ("device", c_int32),
         ("rank_name", c_char_p),
+        ("job", c_uint64),
+        ("job_size", c_int32),
+        ("job_ranks", POINTER(c_int32)),
+        ("job_rank_count", c_size_t),
     ]
 
 

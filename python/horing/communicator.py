@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from horing._library import (
     ANY_SOURCE,
@@ -24,6 +25,20 @@ from horing.types import DType
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # typing's begins with Python 3.11
+
+
+class JobPart(NamedTuple):
+    """Of which larger job a communicator is a group: `horing status` shows all groups of a job together.
+
+    Attributes:
+        job: The job's number, the same on all its ranks; below 2**64, not 0.
+        size: How many ranks the job has.
+        ranks: The communicator's ranks by their numbers in the job.
+    """
+
+    job: int
+    size: int
+    ranks: Sequence[int]
 
 
 class Communicator(Collectives):
@@ -57,6 +72,8 @@ class Communicator(Collectives):
             among the visible ones; None: memory of the host only.
         rank_name: What errors call this rank, where it has another number in the program: "global rank 5";
             None: "rank 5".
+        part_of: The job whose group it is, as `horing status` and records show it; None: it is a job of
+            its own.
 
     Raises:
         InvalidArgumentError: An argument or variable is wrong or missing.
@@ -82,6 +99,7 @@ class Communicator(Collectives):
         store_name: str | None = None,
         device: int | Literal["local_rank"] | None = None,
         rank_name: str | None = None,
+        part_of: JobPart | None = None,
     ):
         self._start(_device_number(device))
         text = {
@@ -99,6 +117,10 @@ class Communicator(Collectives):
             self._device,
             None if rank_name is None else rank_name.encode(),
         )
+        if part_of is not None:
+            options.job, options.job_size = part_of.job, int32(part_of.size)
+            options.job_ranks = (ctypes.c_int32 * len(part_of.ranks))(*map(int32, part_of.ranks))
+            options.job_rank_count = len(part_of.ranks)
         cancelled = threading.Event()
 
         def create() -> int | None:

@@ -13,8 +13,8 @@ import argparse
 import json
 import pathlib
 import pickle
+import re
 import sys
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 PREFIX = "horing_"
 VERSION = "2.10"  # of the analyser's format
+# What horing.torch calls a group: the text between is torch's own.
+_TORCH_NAME = re.compile(r"^group '(.*)'$")
 STATES = {"queued": "scheduled", "running": "started", "completed": "completed", "failed": "started"}
 # What the analyser calls a collective, and how many times `count` elements go in and come out per rank of the group.
 CALLS: dict[str, tuple[str, bool, bool]] = {
@@ -108,25 +110,32 @@ def read_records(files: Iterable[pathlib.Path]) -> dict[int, dict[str, Any]]:
     return reports
 
 
-def _group_of(communicator: dict[str, Any], channel: int) -> Group:
-    """Communicators that were split off at the same time may have one number: their ranks differ."""
-    ranks = tuple(communicator["ranks"])
-    name = f"{communicator['id']}"
-    if communicator["id"] != 0:
-        name += f".{zlib.crc32(repr(ranks).encode()):08x}"
-    return Group(name if channel == 0 else f"{name}.channel{channel}", ranks)
+def _group_of(communicator: dict[str, Any], world: str, channel: int = 0) -> Group:
+    """All members of a communicator have one key for it; `world` is that of the whole job's."""
+    key = communicator["key"]
+    name = "0" if key == world else key
+    return Group(name if channel == 0 else f"{name}.channel{channel}", tuple(communicator["ranks"]))
 
 
-def _collective(communicator: dict[str, Any], operation: dict[str, Any]) -> Call:
+def _key_of_world(reports: dict[int, dict[str, Any]]) -> str:
+    """The key of the whole job's communicator, the first of these where there are several; "": there is none."""
+    for _, report in sorted(reports.items()):
+        for communicator in report["communicators"]:
+            if sorted(communicator["ranks"]) == list(range(report["world_size"])):
+                return str(communicator["key"])
+    return ""
+
+
+def _collective(communicator: dict[str, Any], world: str, operation: dict[str, Any]) -> Call:
     """An operation of all ranks of the communicator."""
-    group = _group_of(communicator, operation["channel"])
+    group = _group_of(communicator, world, operation["channel"])
     name, many_in, many_out = CALLS[operation["call"]]
     count, size = operation["count"], len(group.ranks)
     inputs, outputs = (count * (size if many else 1) for many in (many_in, many_out))
     return Call(group, operation["number"], f"nccl:{name}", [inputs], [outputs], operation)
 
 
-def _messages(rank: int, communicator: dict[str, Any]) -> Iterator[Call]:
+def _messages(rank: int, communicator: dict[str, Any], world: str) -> Iterator[Call]:
     """A message is numbered by both ends, which only agree where all since the first are there."""
     counts: Counter[tuple[int, int]] = Counter()
     found = [each for each in communicator["operations"] if each["call"] in ("send", "recv")]
@@ -140,19 +149,19 @@ def _messages(rank: int, communicator: dict[str, Any]) -> Iterator[Call]:
         source, target = (rank, peer) if sends else (peer, rank)
         counts[source, target] += 1
         pair = tuple(sorted((source, target)))
-        group = Group(f"{_group_of(communicator, 0).name}.{source}to{target}", pair)
+        group = Group(f"{_group_of(communicator, world).name}.{source}to{target}", pair)
         ends = f"{pair.index(source)}->{pair.index(target)}" if sends else f"{pair.index(target)}<-{pair.index(source)}"
         size = [operation["count"]]
         yield Call(group, counts[source, target], f"nccl:{operation['call']} {ends}", size, size, operation)
 
 
-def _calls_of(rank: int, report: dict[str, Any]) -> Iterator[Call]:
+def _calls_of(rank: int, report: dict[str, Any], world: str) -> Iterator[Call]:
     """All that a rank has recorded and that the analyser has a name for."""
     for communicator in report["communicators"]:
         for operation in communicator["operations"]:
             if operation["call"] in CALLS:
-                yield _collective(communicator, operation)
-        yield from _messages(rank, communicator)
+                yield _collective(communicator, world, operation)
+        yield from _messages(rank, communicator, world)
 
 
 def _kept_by_all(calls: dict[int, list[Call]]) -> dict[int, list[Call]]:
@@ -224,12 +233,13 @@ def convert(reports: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
     Returns:
         By rank, what its file is to hold once it is pickled.
     """
-    calls = _kept_by_all({rank: list(_calls_of(rank, report)) for rank, report in reports.items()})
+    world = _key_of_world(reports)
+    calls = _kept_by_all({rank: list(_calls_of(rank, report, world)) for rank, report in reports.items()})
     names: dict[Group, str] = {}  # every rank may give a communicator another one
     for _, report in sorted(reports.items()):
         for communicator in report["communicators"]:
-            group = _group_of(communicator, 0)
-            names[group] = names.get(group) or communicator["name"]
+            group = _group_of(communicator, world)
+            names[group] = names.get(group) or _TORCH_NAME.sub(r"\1", communicator["name"])
 
     def description(group: Group) -> str:
         plain = Group(group.name.split(".channel")[0], group.ranks)
@@ -239,7 +249,7 @@ def convert(reports: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
     for rank, each in calls.items():
         each.sort(key=lambda call: (call.operation["entered_ns"], call.group, call.number))
         groups = {call.group for call in each}
-        groups |= {_group_of(communicator, 0) for communicator in reports[rank]["communicators"]}
+        groups |= {_group_of(communicator, world) for communicator in reports[rank]["communicators"]}
         by_group = {group: [call for call in each if call.group == group] for group in groups}
         dumps[rank] = {
             "version": VERSION,

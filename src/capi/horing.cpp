@@ -70,6 +70,26 @@ Status add_store(const ho_store* store, ConfigurationInput& input) {
   return {};
 }
 
+// Its numbers are checked with the rest of the configuration.
+Result<JobPart> part_of_job(const ho_comm_options& options) {
+  JobPart part{.job = options.job,
+               .world_size = static_cast<uint32_t>(std::max(options.job_size, 0))};
+  const size_t count =
+      options.job == 0 || options.job_ranks == nullptr ? 0 : options.job_rank_count;
+  if (count > JobPart::kMaxRanks) {
+    return invalid(fmt::format("ho_comm_options.job_rank_count is {}; a job has at most {} ranks",
+                               count,
+                               JobPart::kMaxRanks));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (options.job_ranks[i] < 0) {
+      return invalid(fmt::format("ho_comm_options.job_ranks[{}] is {}", i, options.job_ranks[i]));
+    }
+    part.ranks.emplace_back(static_cast<uint32_t>(options.job_ranks[i]));
+  }
+  return part;
+}
+
 Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
   ConfigurationInput input;
   if (options.rank >= 0) {
@@ -102,6 +122,7 @@ Result<CommunicatorConfig> configuration(const ho_comm_options& options) {
     input.rendezvous_timeout =
         std::chrono::milliseconds(std::min(options.rendezvous_timeout_ms, kLongestMs));
   }
+  HORING_ASSIGN(input.part, part_of_job(options));
   HORING_TRY(add_store(options.store, input));
   return configure(input);
 }

@@ -61,7 +61,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
   settings->rendezvous_timeout = config.rendezvous_timeout.value_or(connect_timeout);
   HORING_ASSIGN(KeyedPlane joined, join_job(config, deadline_after(settings->rendezvous_timeout)));
   set_log_rank(static_cast<int>(config.rendezvous.rank));
-  auto control = std::make_shared<JobControl>(std::move(joined.plane));
+  auto control = std::make_shared<JobControl>(std::move(joined.plane), config.part);
   // A new deadline: a last rank that was late has now connected and must not use up the time left.
   auto made = create_joined(control,
                             *std::move(settings),

@@ -77,6 +77,8 @@ Result<CommunicatorConfig> configure(const ConfigurationInput& input) {
                                config.rendezvous.called.size(),
                                wire::kMaxCalledBytes));
   }
+  HORING_TRY(check_job_part(input.part, config.rendezvous.rank, config.rendezvous.world_size));
+  config.part = input.part;
   config.rendezvous.address = input.rendezvous.value_or(config.rendezvous.address);
   if (input.store != nullptr) {
     configure_store(input, config);

@@ -11,6 +11,7 @@
 #include "base/status.hpp"
 #include "bootstrap/rendezvous/rendezvous.hpp"
 #include "bootstrap/rendezvous/store.hpp"
+#include "comm/job_part.hpp"
 
 namespace ho {
 
@@ -25,6 +26,7 @@ struct CommunicatorConfig {
   // For all ranks to come, also to splits; without it HORING_CONNECT_TIMEOUT_MS.
   std::optional<std::chrono::milliseconds> rendezvous_timeout;
   std::optional<int> device;  // whose memory calls may have; below 0: the local rank's
+  JobPart part;
 };
 
 struct ConfigurationInput {
@@ -41,6 +43,7 @@ struct ConfigurationInput {
   std::optional<std::chrono::milliseconds> timeout;
   std::optional<std::chrono::milliseconds> rendezvous_timeout;
   std::optional<int> device;  // below 0: by the local rank
+  JobPart part;
 };
 
 [[nodiscard]] Result<CommunicatorConfig> configure(const ConfigurationInput& input);

@@ -33,6 +33,18 @@ RankState rank_state(uint16_t id, ChannelState state, uint64_t communicator_id) 
           state.held};
 }
 
+WatchedJob job_of_part(const ControlPlane& plane, const JobPart& part) {
+  const uint32_t rank = plane.rendezvous().rank;
+  if (part.job == 0) {
+    return {.job = plane.job_id(), .rank = rank, .world_size = plane.rendezvous().world_size};
+  }
+  return {.job = part.job, .rank = part.ranks.at(rank).value(), .world_size = part.world_size};
+}
+
+WatchedReach reach_of_part(const ControlPlane& plane, const JobPart& part) {
+  return part.job == 0 ? WatchedReach() : WatchedReach{plane.job_id(), part.ranks};
+}
+
 }  // namespace
 
 // Who waits for an answer outlasts who gives it, or a healthy rank is taken for the cause.
@@ -51,19 +63,16 @@ std::shared_ptr<JobControl::Jobs> JobControl::jobs() {
   return of_process;
 }
 
-JobControl::JobControl(std::unique_ptr<ControlPlane> plane)
+JobControl::JobControl(std::unique_ptr<ControlPlane> plane, const JobPart& part)
     : process_(::getpid()),
-      status_(StatusService::of_process(),
-              {.job = plane->job_id(),
-               .rank = plane->rendezvous().rank,
-               .world_size = plane->rendezvous().world_size}),
+      status_(StatusService::of_process(), job_of_part(*plane, part), reach_of_part(*plane, part)),
       plane_(std::move(plane)) {
   plane_->answer_status({.report = [this] { return status_.report(wire::kMaxStatusBytes); },
                          .on_report =
                              [this](uint64_t question, const StatusReport& report) {
                                status_.take(question, report.rank.value(), as_text(report.report));
                              }});
-  status_.ask_others_with([this](uint64_t question) { plane_->ask_status(question); });
+  status_.ask_others_with([this](uint64_t question) { return plane_->ask_status(question); });
   const std::lock_guard lock(jobs_->mutex);
   jobs_->all.push_back(this);
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bootstrap/control/control_plane.hpp"
+#include "comm/job_part.hpp"
 #include "exec/engine.hpp"
 #include "status/service.hpp"
 
@@ -45,7 +46,8 @@ class JobControl {
     uint64_t id = 0;
   };
 
-  explicit JobControl(std::unique_ptr<ControlPlane> plane);
+  // part: of another job, as which `horing status` and records show this one.
+  explicit JobControl(std::unique_ptr<ControlPlane> plane, const JobPart& part = {});
   ~JobControl();
   JobControl(const JobControl&) = delete;
   JobControl& operator=(const JobControl&) = delete;

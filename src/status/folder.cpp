@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 
 #include "base/env.hpp"
+#include "base/hash.hpp"
 #include "base/quantity.hpp"
 #include "os/fd.hpp"
 
@@ -18,13 +21,15 @@ namespace {
 constexpr mode_t kOwnerOnly = 0700;
 constexpr mode_t kOthers = 077;
 constexpr size_t kJobDigits = 16;
+constexpr size_t kHostDigits = 8;
 
-std::optional<uint64_t> job_of(std::string_view text) {
-  uint64_t job = 0;
+template <typename Number>
+std::optional<Number> hex_number(std::string_view text, size_t digits) {
+  Number number = 0;
   const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, job, 16);
-  return text.size() == kJobDigits && error == std::errc() && rest == end ? std::optional(job)
-                                                                          : std::nullopt;
+  const auto [rest, error] = std::from_chars(text.data(), end, number, 16);
+  return text.size() == digits && error == std::errc() && rest == end ? std::optional(number)
+                                                                      : std::nullopt;
 }
 
 }  // namespace
@@ -91,18 +96,32 @@ std::string job_name(uint64_t job) {
   return fmt::format("{:016x}", job);
 }
 
+uint32_t status_host() {
+  std::array<char, kHostDigits> id{};
+  const Fd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  if (file.valid() && ::read(file.get(), id.data(), id.size()) == kHostDigits) {
+    if (const auto number = hex_number<uint32_t>({id.data(), id.size()}, kHostDigits)) {
+      return *number;
+    }
+  }
+  std::array<char, 256> name{};
+  (void)::gethostname(name.data(), name.size() - 1);
+  return static_cast<uint32_t>(Hash().add(std::string_view(name.data())).value());
+}
+
 std::string to_string(const StatusSocketName& name) {
-  return fmt::format("{}-{}-{}", job_name(name.job), name.rank, name.pid);
+  return fmt::format("{}-{}-{}-{:08x}", job_name(name.job), name.rank, name.pid, name.host);
 }
 
 std::optional<StatusSocketName> parse_status_socket_name(std::string_view text) {
-  const auto job = job_of(take_until(text, '-'));
+  const auto job = hex_number<uint64_t>(take_until(text, '-'), kJobDigits);
   const auto rank = whole_number<uint32_t>(take_until(text, '-'));
-  const auto pid = whole_number<pid_t>(text);
-  if (!job || !rank || !pid || *pid <= 0) {
+  const auto pid = whole_number<pid_t>(take_until(text, '-'));
+  const auto host = hex_number<uint32_t>(text, kHostDigits);
+  if (!job || !rank || !pid || *pid <= 0 || !host) {
     return std::nullopt;
   }
-  return StatusSocketName{*job, *rank, *pid};
+  return StatusSocketName{*job, *rank, *pid, *host};
 }
 
 }  // namespace ho

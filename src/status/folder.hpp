@@ -30,11 +30,17 @@ inline constexpr std::string_view kAskStatus = "horing 1 status";
 inline constexpr std::string_view kAskOthers = "horing 1 others";
 inline constexpr std::string_view kAskRecord = "horing 1 record";
 
+// The running kernel of this host, by the beginning of its boot id. A folder may be one of a
+// network that other hosts have too: their sockets cannot be connected to from here, whoever
+// listens.
+[[nodiscard]] uint32_t status_host();
+
 // The name of a rank's socket.
 struct StatusSocketName {
   uint64_t job = 0;
   uint32_t rank = 0;
   pid_t pid = 0;  // as its own process has it
+  uint32_t host = 0;
   friend bool operator==(const StatusSocketName&, const StatusSocketName&) = default;
 };
 [[nodiscard]] std::string to_string(const StatusSocketName& name);

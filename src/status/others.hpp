@@ -23,7 +23,11 @@ class OtherRanks {
   OtherRanks(uint32_t self, uint32_t world_size, Deadline end)
       : self_(self), world_size_(world_size), end_(end) {}
 
-  // Empty: the rank is gone. What no rank can have said counts for nothing.
+  // The rank is asked; over several control planes where one may reach it and another not.
+  void expect(uint32_t rank) { ++expected_[rank]; }
+  [[nodiscard]] bool expects(uint32_t rank) const { return expected_.contains(rank); }
+  // Empty: the rank is gone, as the last of those over which it was asked says it. What no rank can
+  // have said counts for nothing.
   void take(uint32_t rank, std::string_view report);
   [[nodiscard]] bool complete() const { return lines_.size() + 1 >= world_size_; }
   [[nodiscard]] bool over(Deadline now) const { return complete() || now >= end_; }
@@ -35,6 +39,7 @@ class OtherRanks {
   uint32_t world_size_;
   Deadline end_;
   size_t bytes_ = 0;
+  std::map<uint32_t, size_t> expected_;  // answers that have not come
   std::map<uint32_t, std::string> lines_;
 };
 

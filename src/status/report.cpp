@@ -60,6 +60,7 @@ class Reporter {
     Json json{{"key", fmt::format("{:016x}", communicator.key)},
               {"id", communicator.id},
               {"name", communicator.name},
+              {"size", communicator.ranks.size()},
               {"ranks", Json::array()},
               {"cause", communicator.cause},
               {"completed", recorder.completed()},

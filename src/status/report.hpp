@@ -22,13 +22,19 @@ struct WatchedRail {
 };
 
 struct WatchedCommunicator {
-  uint64_t key = 0;  // no other one of this rank has it
-  uint16_t id = 0;   // 0: the whole job
+  uint64_t key = 0;  // no other one of this rank has it, and all members have the same
+  uint16_t id = 0;   // 0: it was not split from another one
   std::string name = {};
   std::vector<GlobalRank> ranks = {};   // of the job, by the communicator's
   std::vector<WatchedRail> rails = {};  // of this rank's host
   std::shared_ptr<const Recorder> recorder = {};
   std::string cause = {};  // why it has ended; "": it has not
+};
+
+// What a control plane reaches, of a job that has several: one for each of its groups.
+struct WatchedReach {
+  uint64_t plane = 0;                  // its number: communicators of two planes may have one key
+  std::vector<GlobalRank> ranks = {};  // of the job, by the plane's; empty: all, and the same
 };
 
 struct WatchedJob {

@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "base/env.hpp"
@@ -20,6 +21,7 @@
 #include "os/local_socket.hpp"
 #include "os/written_file.hpp"
 #include "status/folder.hpp"
+#include "status/job_ranks.hpp"
 
 namespace ho {
 namespace {
@@ -44,6 +46,16 @@ std::string program_name() {
   }
   std::ranges::replace(name, '\0', ' ');
   return name;
+}
+
+std::vector<uint32_t> sorted_numbers(const std::vector<GlobalRank>& ranks) {
+  std::vector<uint32_t> values;
+  values.reserve(ranks.size());
+  for (const GlobalRank rank : ranks) {
+    values.push_back(rank.value());
+  }
+  std::ranges::sort(values);
+  return values;
 }
 
 int64_t unix_now_ns() {
@@ -110,67 +122,85 @@ struct StatusService::Watched {
   std::string path;  // of its socket; "": there is none
   WatchedJob job;
   bool write_due = false;
-  Member::AskOthers ask_others = {};
+  std::vector<Member*> members = {};
   // Of one question at a time, by its number: who asks meanwhile gets the same answer.
   uint64_t question = 0;
   std::shared_ptr<OtherRanks> others = {};
+  std::vector<const Member*> requested = {};
 };
 
-StatusService::Member::Member(std::shared_ptr<StatusService> service, WatchedJob job)
-    : service_(std::move(service)), watched_(std::make_shared<Watched>()) {
-  watched_->job = std::move(job);
-  watched_->job.program = program_name();
-  if (service_ == nullptr) {
-    return;
+StatusService::Member::Member(std::shared_ptr<StatusService> service,
+                              WatchedJob job,
+                              WatchedReach reach)
+    : service_(std::move(service)),
+      reach_(std::move(reach)),
+      reached_(sorted_numbers(reach_.ranks)) {
+  if (service_ != nullptr) {
+    watched_ = service_->join(*this, std::move(job));
   }
-  service_->open_socket(*watched_);
-  {
-    const std::scoped_lock lock(service_->mutex_);
-    service_->jobs_.push_back(watched_);
-  }
-  service_->wake_.ring();
 }
 
 StatusService::Member::~Member() {
-  if (service_ == nullptr || service_->process_ != ::getpid()) {
-    return;  // the lock may have been the thread's, and the socket is the parent's
+  // In a fork the lock may have been the thread's, and the socket is the parent's.
+  if (service_ != nullptr && service_->process_ == ::getpid()) {
+    service_->leave(*this);
   }
-  const std::scoped_lock lock(service_->mutex_);
-  if (!watched_->path.empty()) {
-    (void)::unlink(watched_->path.c_str());
-  }
-  service_->jobs_.remove(watched_);
-  service_->wake_.ring();
+}
+
+GlobalRank StatusService::Member::rank_in_job(GlobalRank rank) const {
+  return rank.at() < reach_.ranks.size() ? reach_.ranks[rank.at()] : rank;
+}
+
+size_t StatusService::Member::reached_count() const {
+  return reached_.empty() ? watched_->job.world_size : reached_.size();
+}
+
+bool StatusService::Member::reaches(uint32_t rank_in_job) const {
+  return reached_.empty() || std::ranges::binary_search(reached_, rank_in_job);
 }
 
 void StatusService::Member::set_hosts(std::vector<std::string> hosts) {
-  if (service_ != nullptr) {
-    const std::scoped_lock lock(service_->mutex_);
-    watched_->job.host = hosts.at(watched_->job.rank);
-    watched_->job.hosts = std::move(hosts);
+  if (service_ == nullptr) {
+    return;
   }
+  const std::scoped_lock lock(service_->mutex_);
+  WatchedJob& job = watched_->job;
+  job.hosts.resize(job.world_size);
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    job.hosts.at(rank_in_job(GlobalRank(rank)).at()) = std::move(hosts[rank]);
+  }
+  job.host = job.hosts.at(job.rank);
 }
 
 void StatusService::Member::add(WatchedCommunicator communicator) {
-  if (service_ != nullptr) {
-    const std::scoped_lock lock(service_->mutex_);
-    watched_->job.communicators.push_back(std::move(communicator));
+  if (service_ == nullptr) {
+    return;
   }
+  const std::scoped_lock lock(service_->mutex_);
+  communicator.key = key_in_job(communicator.key);
+  communicator.cause = with_job_ranks(communicator.cause, reach_.ranks);
+  for (GlobalRank& rank : communicator.ranks) {
+    rank = rank_in_job(rank);
+  }
+  keys_.push_back(communicator.key);
+  watched_->job.communicators.push_back(std::move(communicator));
 }
 
 void StatusService::Member::remove(uint64_t key) {
-  if (service_ != nullptr) {
-    const std::scoped_lock lock(service_->mutex_);
-    std::erase_if(watched_->job.communicators,
-                  [key](const WatchedCommunicator& each) { return each.key == key; });
+  if (service_ == nullptr) {
+    return;
   }
+  const std::scoped_lock lock(service_->mutex_);
+  std::erase(keys_, key_in_job(key));
+  std::erase_if(watched_->job.communicators,
+                [gone = key_in_job(key)](const auto& each) { return each.key == gone; });
 }
 
 void StatusService::Member::set_name(uint64_t key, const std::string& name) {
   if (service_ != nullptr) {
     const std::scoped_lock lock(service_->mutex_);
     for (WatchedCommunicator& each : watched_->job.communicators) {
-      each.name = each.key == key ? name : each.name;
+      each.name = each.key == key_in_job(key) ? name : each.name;
     }
   }
 }
@@ -178,7 +208,7 @@ void StatusService::Member::set_name(uint64_t key, const std::string& name) {
 void StatusService::Member::ask_others_with(AskOthers ask) {
   if (service_ != nullptr && service_->process_ == ::getpid()) {
     const std::scoped_lock lock(service_->mutex_);
-    watched_->ask_others = std::move(ask);
+    ask_ = std::move(ask);
   }
 }
 
@@ -187,11 +217,17 @@ void StatusService::Member::take(uint64_t question, uint32_t rank, std::string_v
     return;
   }
   const std::scoped_lock lock(service_->mutex_);
-  if (watched_->others != nullptr && watched_->question == question) {
-    watched_->others->take(rank, report);
-    if (watched_->others->complete()) {
-      service_->wake_.ring();
-    }
+  const bool is_member = rank < reached_count();
+  if (watched_->others == nullptr || watched_->question != question || !is_member) {
+    return;
+  }
+  const uint32_t in_job = rank_in_job(GlobalRank(rank)).value();
+  if (report.empty()) {
+    ask_for(*watched_, in_job);  // it may have left one group and be in another
+  }
+  watched_->others->take(in_job, report);
+  if (watched_->others->complete()) {
+    service_->wake_.ring();
   }
 }
 
@@ -206,7 +242,7 @@ void StatusService::Member::failed(uint64_t key, const std::string& cause) {
   }
   std::unique_lock lock(service_->mutex_);
   for (WatchedCommunicator& each : watched_->job.communicators) {
-    each.cause = each.key == key ? cause : each.cause;
+    each.cause = each.key == key_in_job(key) ? with_job_ranks(cause, reach_.ranks) : each.cause;
   }
   if (service_->record_folder_.empty()) {
     return;
@@ -225,31 +261,57 @@ std::shared_ptr<StatusService> StatusService::of_process() {
   const std::scoped_lock lock(mutex);
   std::shared_ptr<StatusService> service = current.lock();
   if (service == nullptr || service->process_ != ::getpid()) {
-    Result<EventFd> wake = EventFd::create();
-    if (!wake.ok()) {
-      log_warn("horing status will not find this process: {}", wake.status().message());
-      return nullptr;
-    }
-    service = std::shared_ptr<StatusService>(
-        new StatusService(*std::move(wake), env::text(env::kRecordDir)));
+    service = create([](std::function<void()> run) { return std::thread(std::move(run)); });
     current = service;
   }
   return service;
 }
 
-// No signal of the program's is to be handled on its thread.
+std::shared_ptr<StatusService> StatusService::create(const StartThread& start) {
+  Result<EventFd> wake = EventFd::create();
+  Status status = wake.status();
+  std::shared_ptr<StatusService> service;
+  if (status.ok()) {
+    service = std::shared_ptr<StatusService>(
+        new StatusService(*std::move(wake), env::text(env::kRecordDir)));
+    status = service->start(start);
+  }
+  if (!status.ok()) {
+    log_warn(
+        "horing status will not find this process, and it writes no records: {}; the job goes on "
+        "without",
+        status.message());
+    return nullptr;
+  }
+  return service;
+}
+
 StatusService::StatusService(EventFd wake, std::string record_folder)
-    : process_(::getpid()), record_folder_(std::move(record_folder)), wake_(std::move(wake)) {
-  take_signal(wake_);
+    : process_(::getpid()), record_folder_(std::move(record_folder)), wake_(std::move(wake)) {}
+
+// No signal of the program's is to be handled on its thread.
+Status StatusService::start(const StartThread& start_thread) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
+  Status status;
+  try {
+    thread_ = start_thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    status = Status(StatusCode::kSystem, std::string("no thread can be started: ") + error.what());
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (status.ok()) {
+    take_signal(wake_);
+  }
+  return status;
 }
 
 StatusService::~StatusService() {
+  if (!thread_.joinable()) {
+    return;
+  }
   if (process_ != ::getpid()) {
     thread_.detach();  // a fork has no threads but the one that forked
     return;
@@ -262,6 +324,48 @@ StatusService::~StatusService() {
   thread_.join();
 }
 
+std::shared_ptr<StatusService::Watched> StatusService::join(Member& member, WatchedJob job) {
+  const std::scoped_lock joining(joining_);
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& each : jobs_) {
+      if (each->job.job == job.job && each->job.rank == job.rank) {
+        each->job.world_size = std::max(each->job.world_size, job.world_size);
+        each->members.push_back(&member);
+        return each;
+      }
+    }
+  }
+  auto watched = std::make_shared<Watched>();
+  watched->job = std::move(job);
+  watched->job.program = program_name();
+  watched->members.push_back(&member);
+  open_socket(*watched);
+  {
+    const std::scoped_lock lock(mutex_);
+    jobs_.push_back(watched);
+  }
+  wake_.ring();
+  return watched;
+}
+
+void StatusService::leave(Member& member) {
+  const std::scoped_lock locks(joining_, mutex_);
+  Watched& watched = *member.watched_;
+  std::erase(watched.members, &member);
+  std::erase(watched.requested, &member);
+  std::erase_if(watched.job.communicators, [&member](const WatchedCommunicator& each) {
+    return std::ranges::find(member.keys_, each.key) != member.keys_.end();
+  });
+  if (watched.members.empty()) {
+    if (!watched.path.empty()) {
+      (void)::unlink(watched.path.c_str());
+    }
+    jobs_.remove(member.watched_);
+    wake_.ring();
+  }
+}
+
 // A job goes on without: who cannot be asked is named as missing.
 void StatusService::open_socket(Watched& watched) const {
   const std::vector<std::string> folders = status_folders();
@@ -271,7 +375,7 @@ void StatusService::open_socket(Watched& watched) const {
   const Result<std::string> folder = make_status_folder(folders);
   Status status = folder.status();
   if (folder.ok()) {
-    const StatusSocketName name{watched.job.job, watched.job.rank, process_};
+    const StatusSocketName name{watched.job.job, watched.job.rank, process_, status_host()};
     const std::string path = *folder + "/" + to_string(name);
     Result<Fd> listener = listen_local(path, kBacklog);
     status = listener.status();
@@ -391,12 +495,43 @@ bool StatusService::read_question(Connection& connection) {
 
 std::shared_ptr<OtherRanks> StatusService::ask_others(Watched& job) {
   const std::scoped_lock lock(mutex_);
-  if (job.ask_others && (job.others == nullptr || job.others->over(Clock::now()))) {
+  const bool can_ask =
+      std::ranges::any_of(job.members, [](const Member* each) { return each->ask_ != nullptr; });
+  if (can_ask && (job.others == nullptr || job.others->over(Clock::now()))) {
     job.others =
         std::make_shared<OtherRanks>(job.job.rank, job.job.world_size, deadline_after(kOthersTime));
-    job.ask_others(++job.question);
+    ++job.question;
+    job.requested.clear();
+    for (uint32_t rank = 0; rank < job.job.world_size; ++rank) {
+      if (rank != job.job.rank && !job.others->expects(rank)) {
+        ask_for(job, rank);
+      }
+    }
   }
-  return job.ask_others ? job.others : nullptr;
+  return can_ask ? job.others : nullptr;
+}
+
+void StatusService::ask_for(Watched& job, uint32_t rank) {
+  while (true) {
+    const Member* largest = nullptr;
+    for (const Member* each : job.members) {
+      const bool is_left = each->ask_ != nullptr && each->reaches(rank) &&
+                           std::ranges::find(job.requested, each) == job.requested.end();
+      if (is_left && (largest == nullptr || each->reached_count() > largest->reached_count())) {
+        largest = each;
+      }
+    }
+    if (largest == nullptr) {
+      return;
+    }
+    job.requested.push_back(largest);
+    if (largest->ask_(job.question)) {
+      for (size_t each = 0; each < largest->reached_count(); ++each) {
+        job.others->expect(largest->rank_in_job(GlobalRank(each)).value());
+      }
+      return;
+    }
+  }
 }
 
 void StatusService::answer_with_others(Connection& connection) {

@@ -43,20 +43,21 @@ class StatusService {
   // one.
   static constexpr std::chrono::milliseconds kOthersTime{500};
 
-  // A rank of a job, as long as it lives. Any thread.
+  // A control plane of a rank of a job, as long as it lives. Those of one job and rank share the
+  // socket, the report and the record. Any thread.
   class Member {
    public:
-    // Asks the other ranks of the job what they do, with the number of that question; take() is
-    // told what comes of it. Neither waits.
-    using AskOthers = std::function<void(uint64_t)>;
+    // Asks the other ranks that the control plane reaches what they do, with the number of that
+    // question; take() is told what comes of it. Neither waits. false: nobody can be asked so.
+    using AskOthers = std::function<bool(uint64_t)>;
 
     // `job` without communicators.
-    Member(std::shared_ptr<StatusService> service, WatchedJob job);
+    Member(std::shared_ptr<StatusService> service, WatchedJob job, WatchedReach reach = {});
     ~Member();
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    // By rank.
+    // By rank of the control plane, as all ranks here.
     void set_hosts(std::vector<std::string> hosts);
     void add(WatchedCommunicator communicator);
     void remove(uint64_t key);
@@ -71,12 +72,28 @@ class StatusService {
     void failed(uint64_t key, const std::string& cause);
 
    private:
+    friend class StatusService;
+    [[nodiscard]] uint64_t key_in_job(uint64_t key) const { return key ^ reach_.plane; }
+    [[nodiscard]] GlobalRank rank_in_job(GlobalRank rank) const;
+    [[nodiscard]] size_t reached_count() const;
+    [[nodiscard]] bool reaches(uint32_t rank_in_job) const;
+
     const std::shared_ptr<StatusService> service_;
-    const std::shared_ptr<Watched> watched_;
+    const WatchedReach reach_;
+    const std::vector<uint32_t> reached_;  // its ranks, sorted
+    // Guarded by the service's lock.
+    std::shared_ptr<Watched> watched_;
+    std::vector<uint64_t> keys_;  // of its communicators, in the job
+    AskOthers ask_;
   };
 
-  // The one of this process, not of the one that it was forked from. Null: no thread can be had.
+  // The one of this process, not of the one that it was forked from. Null: no thread can be had,
+  // which is logged; jobs go on without.
   [[nodiscard]] static std::shared_ptr<StatusService> of_process();
+  // Throws std::system_error where there can be no more threads.
+  using StartThread = std::function<std::thread(std::function<void()>)>;
+  // One more; null as above.
+  [[nodiscard]] static std::shared_ptr<StatusService> create(const StartThread& start);
   ~StatusService();
   StatusService(const StatusService&) = delete;
   StatusService& operator=(const StatusService&) = delete;
@@ -93,6 +110,10 @@ class StatusService {
   };
 
   StatusService(EventFd wake, std::string record_folder);
+  [[nodiscard]] Status start(const StartThread& start_thread);
+  // Of that job and rank: the one that is there, or a new one.
+  [[nodiscard]] std::shared_ptr<Watched> join(Member& member, WatchedJob job);
+  void leave(Member& member);
   void open_socket(Watched& watched) const;
   void run();
   // false: this thread is to end.
@@ -104,6 +125,9 @@ class StatusService {
   [[nodiscard]] std::string answer_to(const Connection& connection);
   // Null: nobody can be asked.
   [[nodiscard]] std::shared_ptr<OtherRanks> ask_others(Watched& job);
+  // Over the largest control plane that reaches the rank and over which the question has not gone:
+  // that of all ranks, where there is one. Locked.
+  static void ask_for(Watched& job, uint32_t rank);
   void answer_with_others(Connection& connection);
   [[nodiscard]] std::string report(const Watched& job,
                                    ReportDepth depth,
@@ -116,6 +140,7 @@ class StatusService {
   const int process_;
   const std::string record_folder_;  // "": nothing is written
   const EventFd wake_;
+  std::mutex joining_;  // of who makes sockets and removes them; taken before the other one
   std::mutex mutex_;
   std::condition_variable written_;
   // Guarded by it.

@@ -57,8 +57,12 @@ def operation(number, call="all_reduce", state="completed", **more):
             "entered_ns": number, "first_piece_ns": number + 1, "ended_ns": ended, **more}
 
 
-def report(rank, operations, ranks=(0, 1), communicator=0, name=""):
-    communicators = [{"id": communicator, "name": name, "ranks": list(ranks), "operations": operations}]
+def communicator(operations, ranks=(0, 1), key="a0", name=""):
+    return {"key": key, "id": 0, "name": name, "ranks": list(ranks), "operations": operations}
+
+
+def report(rank, operations, *more, **fields):
+    communicators = [communicator(operations, **fields), *more]
     return {"format": 1, "job": "00c0ffee", "rank": rank, "world_size": 2, "communicators": communicators}
 
 
@@ -140,9 +144,27 @@ class Converted(Case):
         found, said = self.analyse()
         self.assertEqual((len(found), all(each.pass_check for each in found)), (2, True), said)
 
-    def test_parts_of_a_job_with_one_number_stay_apart(self):
-        split = report(0, [operation(1)], ranks=[0], communicator=3, name="a")
-        other = report(1, [operation(1)], ranks=[1], communicator=3)
+    def test_groups_of_a_job_are_named_alike_by_all_their_ranks(self):
+        calls = [operation(1)]
+        again = communicator(calls, key="c2", name="group 'default_pg'")  # for memory of a device
+        part = communicator([operation(1), operation(2, state="running")], key="b1", name="group 'mesh_inter'")
+        behind = communicator(calls, key="b1")
+        self.write(report(0, calls, part, again, name="group 'default_pg'"), report(1, calls, again, behind))
+        dumps = self.convert()
+        for dump in dumps.values():
+            self.assertEqual(dump["pg_config"], {
+                "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"},
+                "b1": {"name": "b1", "desc": "mesh_inter", "ranks": "[0, 1]"},
+                "c2": {"name": "c2", "desc": "default_pg", "ranks": "[0, 1]"},
+            })
+        self.assertEqual({each["process_group"] for each in dumps[0]["entries"]},
+                         {("0", "default_pg"), ("b1", "mesh_inter"), ("c2", "default_pg")})
+        found, said = self.analyse()
+        self.assertEqual([(each.collective_seq_id, each.missing_ranks) for each in found if each.missing_ranks], [(2, {1})], said)
+
+    def test_parts_of_a_job_stay_apart(self):
+        split = report(0, [operation(1)], ranks=[0], key="b1", name="a")
+        other = report(1, [operation(1)], ranks=[1], key="b2")
         self.write(split, other)
         groups = [set(dump["pg_config"]) for dump in self.convert().values()]
         self.assertEqual(groups[0] & groups[1], set())

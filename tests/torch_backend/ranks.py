@@ -30,9 +30,10 @@ class RanksFailed(AssertionError):
 
 def _run(
     rank: int, nodes: Sequence[int], backend: str, store: str, timeout: float, pipe: Any,
-    body: Callable[..., Any], arguments: tuple[Any, ...],
+    body: Callable[..., Any], arguments: tuple[Any, ...], variables: dict[str, str],
 ) -> None:
     torch.set_num_threads(1)
+    os.environ.update(variables)
     node = [index for index, size in enumerate(nodes) for _ in range(size)][rank]
     os.environ["HORING_HOST_ID"] = f"node{node}"
     try:
@@ -55,10 +56,12 @@ def run_ranks(
     nodes: Sequence[int], body: Callable[..., Any], *arguments: Any, backend: str = "horing",
     timeout: float = TIMEOUT, seconds: float = SECONDS, may_die: Sequence[int] = (),
     started: Callable[[list[int]], None] | None = None,
+    variables: Callable[[int], dict[str, str]] = lambda _: {},
 ) -> list[Any]:
     """What `body` returned on each rank; raises RanksFailed with the texts of those that failed.
 
-    `started` gets the ranks' process ids; who of `may_die` ends without a result has None."""
+    `started` gets the ranks' process ids; who of `may_die` ends without a result has None. `variables` has those of
+    a rank's environment."""
     context = torch.multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         pipes, processes = [], []
@@ -66,7 +69,7 @@ def run_ranks(
             ours, theirs = context.Pipe()
             process = context.Process(
                 target=_run,
-                args=(rank, nodes, backend, f"{folder}/store", timeout, theirs, body, arguments),
+                args=(rank, nodes, backend, f"{folder}/store", timeout, theirs, body, arguments, variables(rank)),
             )
             process.start()
             theirs.close()

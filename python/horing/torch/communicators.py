@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from horing.communicator import Communicator
+from horing.communicator import Communicator, JobPart
 from horing.errors import HoringError
 from horing.torch.arguments import TorchStore
 from horing.torch.causes import why_to_end
@@ -35,6 +35,7 @@ class Communicators(Identity):
         timeout: Deadline of its operations.
         communicator: The one for tensors of the host; None: makes it, and waits for all ranks.
         global_ranks: The job's numbers of its ranks, by group rank; empty: the same.
+        part_of: The job as `horing status` shows it; None: the group is one.
 
     Raises:
         torch.distributed.DistBackendError: Not all ranks have come in time, or they do not fit
@@ -49,9 +50,11 @@ class Communicators(Identity):
         timeout: timedelta,
         communicator: Communicator | None,
         global_ranks: Sequence[int],
+        part_of: JobPart | None,
     ):
         super().__init__(store, rank, size, timeout)
         self._global_ranks = self._rendezvous_ranks = list(global_ranks) or self._global_ranks
+        self._part_of = part_of
         self._lock = threading.RLock()
         if communicator is None:
             what = f"making a group of {size} ranks (all of them with this backend)"
@@ -73,6 +76,7 @@ class Communicators(Identity):
                 store_name=None if device is None else "horing on devices",
                 device=device,
                 rank_name=f"global rank {self._global_ranks[self._rank]}",
+                part_of=self._part_of,
             )
         except HoringError as error:
             raise distributed_error(error, what, None) from error

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch._C import _distributed_c10d as c10d
 
-from horing.communicator import Communicator
+from horing.communicator import Communicator, JobPart
 from horing.errors import HoringError
 from horing.program_exit import GRACE_S, ends_with_program
 from horing.requests import run_for
@@ -37,6 +37,7 @@ class ProcessGroup(Collectives):
         communicator: One that is ready, as of split_group(); None: makes one, and waits for all
             ranks.
         global_ranks: The job's numbers of its ranks, by group rank; empty: the same.
+        part_of: The job as `horing status` shows it; None: the group is one.
 
     Raises:
         torch.distributed.DistBackendError: Not all ranks have come in time, or they do not fit
@@ -52,8 +53,9 @@ class ProcessGroup(Collectives):
         *,
         communicator: Communicator | None = None,
         global_ranks: Sequence[int] = (),
+        part_of: JobPart | None = None,
     ):
-        super().__init__(store, rank, size, timeout, communicator, global_ranks)
+        super().__init__(store, rank, size, timeout, communicator, global_ranks, part_of)
         self._splits = 0
         self._shut_down: list[Communicator] = []
         knows(self)
@@ -125,6 +127,7 @@ class ProcessGroup(Collectives):
         with self._lock:
             self._splits += 1
             name = group_name or f"{self._name}:split:{self._splits}"
+            global_ranks = [self._global_ranks[each] for each in wanted]
             # Ranks of one new group, and no others, agree on its lowest rank.
             try:
                 made = self.communicator.split(wanted[0] if member else -1, self._rank)
@@ -139,7 +142,8 @@ class ProcessGroup(Collectives):
             made.world_size,
             timeout or self._timeout,
             communicator=made,
-            global_ranks=[self._global_ranks[each] for each in wanted],
+            global_ranks=global_ranks,
+            part_of=self._part_of and self._part_of._replace(ranks=global_ranks),
         )
         group._rendezvous_ranks = self._rendezvous_ranks
         group._set_group_name(name)

@@ -19,13 +19,18 @@ def register() -> None:
 
 def _create(options: Any, backend_options: Any) -> Any:
     import torch
+    import torch.distributed as dist
 
     from horing.torch.versions import check_version
 
     check_version(torch.__version__)
+    from horing.torch.job import part_of_job
     from horing.torch.process_group import ProcessGroup
 
+    # The default group is the first one, and is there when the others are made.
+    size = dist.get_world_size() if dist.is_initialized() else options.group_size
+    ranks = options.global_ranks_in_group or range(options.group_size)
     return ProcessGroup(
-        options.store, options.group_rank, options.group_size, options.timeout,
-        global_ranks=options.global_ranks_in_group,
+        options.store, options.group_rank, options.group_size, options.timeout, global_ranks=ranks,
+        part_of=part_of_job(options.store, ranks, size),
     )

@@ -57,7 +57,7 @@ class ControlClient final : public ControlPlane {
   void leave(const LeaveNotice& leave_notice) override;
   void ask(const CallQuestion& question) override;
   void answer_status(StatusCallbacks callbacks) override;
-  void ask_status(uint64_t number) override;
+  [[nodiscard]] bool ask_status(uint64_t number) override;
   void end_gathers(std::string_view tag_end, const Status& why) override;
   void forget_gathers(std::string_view tag_end) override;
   [[nodiscard]] Status why_over(std::string_view tag_end) override;
@@ -101,6 +101,7 @@ class ControlClient final : public ControlPlane {
   void take_part(Gather& gather, const wire::Message& message);
   void answer_query(uint64_t id);
   void handle_status(const wire::Message& message);
+  void tell_status(const std::function<std::string()>& report);
   // Where this process is found when the connection is lost; and where the coordinator is.
   void offer_addresses();
   void take_addresses(const wire::Message& message);
@@ -142,6 +143,7 @@ class ControlClient final : public ControlPlane {
   std::map<std::string, Status> ended_tags_;  // how tags end that no gather can complete under
   std::optional<Callbacks> callbacks_;
   StatusCallbacks status_callbacks_;
+  bool status_requested_ = false;           // before there were any
   std::optional<Status> job_decision_;      // on the whole job
   std::vector<FailureDecision> decisions_;  // not delivered yet
   struct Joined {

@@ -147,17 +147,31 @@ Result<std::vector<std::vector<std::byte>>> ControlClient::all_gather(
   return blobs;
 }
 
+// Rank 0 asks a rank once until it answers: a question that has come before is answered now.
 void ControlClient::answer_status(StatusCallbacks callbacks) {
-  const Lock lock(mutex_);
-  status_callbacks_ = std::move(callbacks);
-}
-
-void ControlClient::ask_status(uint64_t number) {
+  const auto report = callbacks.report;
+  bool requested = false;
   {
     const Lock lock(mutex_);
+    status_callbacks_ = std::move(callbacks);
+    requested = std::exchange(status_requested_, false);
+  }
+  if (requested) {
+    tell_status(report);
+    wake();
+  }
+}
+
+bool ControlClient::ask_status(uint64_t number) {
+  {
+    const Lock lock(mutex_);
+    if (!connected_ || coordinator_left_) {
+      return false;
+    }
     tell(wire::Type::kStatusQuestion, number);
   }
   wake();
+  return true;
 }
 
 // What is malformed is no answer: nothing but `horing status` wants it.
@@ -166,6 +180,8 @@ void ControlClient::handle_status(const wire::Message& message) {
   {
     const Lock lock(mutex_);
     callbacks = status_callbacks_;
+    status_requested_ = status_requested_ ||
+                        (!callbacks.report && message.header.type == wire::Type::kStatusQuestion);
   }
   if (!callbacks.report) {
     return;
@@ -176,7 +192,11 @@ void ControlClient::handle_status(const wire::Message& message) {
     }
     return;
   }
-  const std::string text = callbacks.report();
+  tell_status(callbacks.report);
+}
+
+void ControlClient::tell_status(const std::function<std::string()>& report) {
+  const std::string text = report();
   const auto bytes = std::as_bytes(std::span(text));
   const Lock lock(mutex_);
   tell(wire::Type::kStatusReport,

@@ -90,8 +90,8 @@ class ControlPlane {
   // From now on others may ask what this rank does, and this rank them. Once.
   virtual void answer_status(StatusCallbacks callbacks) = 0;
   // Asks all other ranks what they do. Numbers are this rank's own; who asks again hears no more of
-  // what was asked before. Any thread. Never blocks.
-  virtual void ask_status(uint64_t number) = 0;
+  // what was asked before. Any thread. Never blocks. false: rank 0, which passes it on, is gone.
+  [[nodiscard]] virtual bool ask_status(uint64_t number) = 0;
   // Ends this rank's all_gathers, now and later, whose tags end so: a member will not come any
   // more.
   virtual void end_gathers(std::string_view tag_end, const Status& why) = 0;

@@ -7,11 +7,11 @@ namespace ho {
 void StatusQuestions::ask(uint32_t asking, uint64_t number) {
   constexpr size_t kMuch = size_t{1} << 20U;  // as others leave out what a rank need not have
   std::erase_if(open_, [asking](const auto& each) { return each.second.asking == asking; });
-  if (open_.size() >= kMaxOpen) {
+  if ((open_.size() + 1) * question_bytes() > kMaxOpenBytes && !open_.empty()) {
     open_.erase(open_.begin());
   }
   Question& question = open_[next_++];
-  question = {asking, number, std::vector<bool>(peers_.world_size(), false)};
+  question = {asking, number, std::vector<bool>(peers_.world_size(), false), 0};
   for (uint32_t rank = 0; rank < peers_.world_size(); ++rank) {
     if (rank == asking) {
       continue;
@@ -21,6 +21,7 @@ void StatusQuestions::ask(uint32_t asking, uint64_t number) {
       continue;
     }
     question.awaits[rank] = true;
+    ++question.awaited;
     const ControlConnection& connection = peers_.of(rank);
     if (!requested_[rank] && connection.is_open() && connection.unsent_bytes() < kMuch) {
       requested_[rank] = true;
@@ -48,9 +49,11 @@ void StatusQuestions::answer(const StatusReport& report) {
   for (auto& [id, question] : open_) {
     if (question.awaits[report.rank.at()]) {
       question.awaits[report.rank.at()] = false;
+      --question.awaited;
       pass_on(question, body);
     }
   }
+  std::erase_if(open_, [](const auto& each) { return each.second.awaited == 0; });
 }
 
 void StatusQuestions::pass_on(const Question& question, const ControlConnection::Body& body) {

@@ -16,8 +16,8 @@ class StatusQuestions {
  public:
   // More than that is not kept for a rank that asks and does not read.
   static constexpr size_t kMaxUnread = size_t{16} << 20U;
-  // Questions that wait for a rank; the oldest makes room.
-  static constexpr size_t kMaxOpen = 32;
+  // What questions that wait for a rank take, one for each rank that asks; the oldest makes room.
+  static constexpr size_t kMaxOpenBytes = size_t{4} << 20U;
 
   // It outlives this.
   explicit StatusQuestions(PeerConnections& peers)
@@ -35,9 +35,13 @@ class StatusQuestions {
   struct Question {
     uint32_t asking = 0;
     uint64_t number = 0;
-    std::vector<bool> awaits;  // by rank
+    std::vector<bool> awaits = {};  // by rank
+    size_t awaited = 0;             // how many
   };
   void answer(const StatusReport& report);
+  [[nodiscard]] size_t question_bytes() const {
+    return sizeof(Question) + (peers_.world_size() + 7) / 8;
+  }
   void pass_on(const Question& question, const ControlConnection::Body& body);
 
   PeerConnections& peers_;

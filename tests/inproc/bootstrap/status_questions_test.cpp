@@ -23,8 +23,10 @@ StatusReport report_of(uint32_t rank, const std::string& text) {
 }
 
 struct Asking {
-  PeerEnds peers{kRanks};
+  PeerEnds peers;
   StatusQuestions questions{peers.connections};
+
+  explicit Asking(uint32_t ranks = kRanks) : peers(ranks) {}
 
   // What the rank finds: "asked", "1: text" and "2 of 7: gone", of the question's number.
   std::string at(uint32_t rank) {
@@ -85,6 +87,20 @@ TEST_CASE("a rank that does not answer is not asked again, and answers the last 
   CHECK(asking.at(0) == "2 of 100: two");
 }
 
+TEST_CASE("many hosts that ask at once are all answered by a rank that is slow") {
+  constexpr uint32_t kHosts = 100;
+  Asking asking(kHosts + 1);
+  for (uint32_t rank = 0; rank < kHosts; ++rank) {
+    asking.questions.ask(rank, rank);
+    static_cast<void>(asking.at(rank));
+  }
+  asking.questions.report(kHosts, report_of(kHosts, "slow"));
+  for (uint32_t rank = 0; rank < kHosts; ++rank) {
+    const std::string expected = std::to_string(kHosts) + " of " + std::to_string(rank) + ": slow";
+    CHECK(asking.at(rank).find(expected) != std::string::npos);
+  }
+}
+
 TEST_CASE("ranks that have gone or go are named to who asks") {
   Asking asking;
   asking.peers.connections.drop(3);
@@ -112,6 +128,41 @@ TEST_CASE("who asks and does not read is not sent more than is kept for it") {
   CHECK(asking.peers.connections.take_overfull().empty());
 }
 
+TEST_CASE("a question that comes before a rank can answer is answered once it can") {
+  constexpr uint32_t kLate = 2;
+  std::promise<std::string> first;
+  std::promise<std::string> last;
+  const auto planes = world(3);
+  planes[0]->answer_status(
+      {.report = [] { return std::string("of 0"); },
+       .on_report =
+           [&](uint64_t /*number*/, const StatusReport& report) {
+             (report.rank.value() == kLate ? last : first).set_value(as_string(report.report));
+           }});
+  planes[1]->answer_status(
+      {.report = [] { return std::string("of 1"); },
+       .on_report = [](uint64_t /*number*/, const StatusReport& /*report*/) {}});
+  CHECK(planes[0]->ask_status(1));
+  // Rank 0's process has sent the question to all by then, and what is gathered comes after it.
+  auto answered = first.get_future();
+  REQUIRE(answered.wait_for(kFar) == std::future_status::ready);
+  std::vector<std::future<bool>> gathers;
+  for (const auto& plane : planes) {
+    gathers.push_back(std::async(std::launch::async, [&plane] {
+      return plane->barrier("after the question", {}, deadline_after(kFar)).ok();
+    }));
+  }
+  for (auto& gather : gathers) {
+    CHECK(gather.get());
+  }
+  planes[kLate]->answer_status(
+      {.report = [] { return std::string("of 2"); },
+       .on_report = [](uint64_t /*number*/, const StatusReport& /*report*/) {}});
+  auto late = last.get_future();
+  REQUIRE(late.wait_for(kFar) == std::future_status::ready);
+  CHECK(late.get() == "of 2");
+}
+
 TEST_CASE("all ranks hear what the others do while none of their threads calls anything") {
   std::mutex mutex;
   std::condition_variable changed;
@@ -128,8 +179,8 @@ TEST_CASE("all ranks hear what the others do while none of their threads calls a
                                        changed.notify_all();
                                      }});
   }
-  planes[0]->ask_status(40);
-  planes[2]->ask_status(42);
+  CHECK(planes[0]->ask_status(40));
+  CHECK(planes[2]->ask_status(42));
   std::unique_lock lock(mutex);
   REQUIRE(changed.wait_for(lock, kFar, [&] { return heard[0].size() + heard[2].size() == 6; }));
   CHECK(heard[0] == std::map<uint32_t, std::string>{{1, "report of 1 to 40"},

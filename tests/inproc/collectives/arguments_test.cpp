@@ -1,4 +1,6 @@
 // What the C interface refuses before anything is sent.
+#include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -74,4 +76,34 @@ TEST_CASE("the last error's message cannot drive the terminal that shows it") {
   INFO(ho_last_error_message());
   CHECK(says("\\x1b]0;owned\\x07 and \\x1b[2J"));
   CHECK_FALSE(says("\x1b"));
+}
+
+TEST_CASE(
+    "a part of a job is refused by what is wrong with its ranks, and older callers have none") {
+  ho_comm_options options = HO_COMM_OPTIONS_INIT;
+  options.rank = 0;
+  options.world_size = 1;
+  const std::string key(64, 'a');
+  options.job_key = key.c_str();
+  const std::array<int32_t, 2> ranks{-1, 1};
+  options.job = 7;
+  options.job_size = 2;
+  ho_comm* comm = nullptr;
+  CHECK(ho_comm_create(&options, &comm) == HO_INVALID_ARGUMENT);
+  CHECK(says("job_ranks has 0 numbers"));
+  options.job_ranks = ranks.data();
+  options.job_rank_count = 1;
+  CHECK(ho_comm_create(&options, &comm) == HO_INVALID_ARGUMENT);
+  CHECK(says("job_ranks[0] is -1"));
+  options.job_rank_count = SIZE_MAX;  // nothing of it is read
+  CHECK(ho_comm_create(&options, &comm) == HO_INVALID_ARGUMENT);
+  CHECK(says("job_rank_count"));
+  options.size = offsetof(ho_comm_options, job);
+  REQUIRE(ho_comm_create(&options, &comm) == HO_OK);
+  ho_comm_destroy(comm);
+  options.size = sizeof options;
+  options.job_ranks = ranks.data() + 1;
+  options.job_rank_count = 1;
+  REQUIRE(ho_comm_create(&options, &comm) == HO_OK);
+  ho_comm_destroy(comm);
 }

@@ -42,7 +42,7 @@ class KeptPlane final : public ControlPlane {
   void leave(const LeaveNotice& /*leave_notice*/) override {}
   void ask(const CallQuestion& question) override { questions.push_back(question); }
   void answer_status(StatusCallbacks /*callbacks*/) override {}
-  void ask_status(uint64_t /*number*/) override {}
+  bool ask_status(uint64_t /*number*/) override { return false; }
   void end_gathers(std::string_view /*tag_end*/, const Status& why) override { gathers_end = why; }
   void forget_gathers(std::string_view /*tag_end*/) override {}
   Status why_over(std::string_view tag_end) override {

@@ -10,7 +10,7 @@
 #include <span>
 #include <sstream>
 
-#include "base/log.hpp"
+#include "base/logger.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "cut_ranks.hpp"

@@ -18,6 +18,7 @@ import time
 import unittest
 
 HORING, PERF, LIBRARY, PLUGIN_PERF, PLUGIN = sys.argv[1:6]
+HERE = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text()[:8]  # as sockets are called
 MOST = 120  # seconds for what is to come soon: a busy machine takes long
 ENDLESS = [PERF, "-b", "64K", "-e", "64K", "-n", "1000000", "-w", "0", "-c", "0"]
 # What NCCL does with the plugin, without NCCL: processes that only move data over it.
@@ -244,13 +245,28 @@ class Elsewhere(Case):
     def test_questions_at_the_same_time_are_all_answered(self):
         self.start_apart()
         self.all_seen()
-        asking = [subprocess.Popen([HORING, "status", "--json"], env=self.environment(), stdout=subprocess.PIPE, text=True)
-                  for _ in range(8)]
-        views = [json.loads(each.communicate(timeout=MOST)[0]) for each in asking]
-        for view in views:
-            self.assertEqual([rank["rank"] for rank in view["ranks"]], [0, 1, 2, 3])
-            self.assertGreater(sum(rank["report"] is not None for rank in view["ranks"]), 0)
+        def look():
+            asking = [subprocess.Popen([HORING, "status", "--json"], env=self.environment(), stdout=subprocess.PIPE, text=True)
+                      for _ in range(8)]
+            views = [json.loads(each.communicate(timeout=MOST)[0]) for each in asking]
+            for view in views:
+                self.assertEqual([rank["rank"] for rank in view["ranks"]], [0, 1, 2, 3])
+            return all(view["ranks"][rank]["report"] for view in views for rank in (2, 3))
+        until("ranks of the other host in all answers", look)
+
+    def test_each_host_tells_prometheus_of_its_ranks_and_rank_0_s_of_all(self):
+        self.start_apart()
         self.all_seen()
+        def ranks(metric, folder):
+            text = self.status("--prometheus", HORING_STATUS_DIR=str(folder)).stdout
+            return {line.split('rank="')[1][0] for line in text.splitlines() if line.startswith(metric + "{")}
+        self.assertEqual(ranks("horing_rank_up", self.folder), set("0123"))
+        self.assertEqual(ranks("horing_rank_waited_for", self.folder), set("0123"))
+        self.assertEqual(ranks("horing_operations_completed_total", self.folder), set("01"))
+        # Both are one host by name: who has no socket of the folder seems missing, as no other host's would.
+        self.assertEqual(ranks("horing_rank_waiting_seconds", self.there), set("23"))
+        self.assertEqual(ranks("horing_rank_waited_for", self.there), set())
+        self.assertEqual(ranks("horing_operations_completed_total", self.there), set("23"))
 
     def test_old_questions_are_answered_for_the_rank_alone(self):
         self.start_apart()
@@ -259,7 +275,7 @@ class Elsewhere(Case):
             client = socket.socket(socket.AF_UNIX)
             self.addCleanup(client.close)
             client.settimeout(MOST)
-            client.connect(str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}"))
+            client.connect(str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}-{HERE}"))
             client.sendall(question)
             answer = b""
             while part := client.recv(65536):
@@ -510,6 +526,16 @@ class Jobs(Case):
         self.assertIn("no job of user", self.status().stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_sockets_of_another_host_in_a_shared_folder_stay_there(self):
+        self.folder.mkdir(mode=0o700)
+        elsewhere = self.folder / f"00c0ffee00c0ffee-7-{os.getpid()}-{int(HERE, 16) ^ 1:08x}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(elsewhere))  # and listens no more, as all that is another host's seems here
+        self.assertIn("no job of user", self.status().stderr)
+        self.start()
+        self.assertEqual(len(self.moving()["ranks"]), 4)
+        self.assertTrue(elsewhere.exists())
+
     def test_a_job_that_ends_leaves_no_socket(self):
         job = self.start(PERF, "-b", "8", "-e", "8", "-n", "1")
         self.assertEqual(job.wait(MOST), 0)
@@ -545,7 +571,7 @@ class Hostile(Case):
     def test_what_a_rank_is_sent_does_not_disturb_it(self):
         self.start()
         view = self.moving()
-        path = str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}")
+        path = str(self.folder / f"{view['job']}-0-{view['ranks'][0]['pid']}-{HERE}")
         silent = []
         for sent in (b"", b"\0" * 63, b"x" * 100000, b"horing 2 status\n", b"horing 1 status", b"\n"):
             client = socket.socket(socket.AF_UNIX)
@@ -569,7 +595,7 @@ class Hostile(Case):
         self.folder.mkdir(mode=0o700)
         listener = socket.socket(socket.AF_UNIX)
         self.addCleanup(listener.close)
-        listener.bind(str(self.folder / f"00c0ffee00c0ffee-7-{os.getpid()}"))
+        listener.bind(str(self.folder / f"00c0ffee00c0ffee-7-{os.getpid()}-{HERE}"))
         listener.listen()
         for nonsense in (b"\xff\x00", b"[]", b'{"time_ns": "x"}', b'{"host": 3, "time_ns": 1, "communicators": [[]]}'):
             asking = subprocess.Popen([HORING, "status"], env=self.environment(), stdout=subprocess.PIPE, text=True)

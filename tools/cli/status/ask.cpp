@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -29,7 +30,8 @@ struct Socket {
   std::string path;
 };
 
-// Those of a folder that nobody else can have filled; why it has none, where that is so.
+// Those of this host in a folder that nobody else can have filled; why there is none, where that is
+// so. Sockets of another host that has the folder too refuse all connections from here.
 std::vector<Socket> sockets_in(const std::string& folder, std::string* why) {
   const Status status = check_status_folder(folder);
   std::error_code error;
@@ -37,9 +39,11 @@ std::vector<Socket> sockets_in(const std::string& folder, std::string* why) {
     *why = std::filesystem::exists(folder, error) ? status.message() : folder + ": is not there";
     return {};
   }
+  const uint32_t here = status_host();
   std::vector<Socket> sockets;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (const auto name = parse_status_socket_name(entry.path().filename().string())) {
+    const auto name = parse_status_socket_name(entry.path().filename().string());
+    if (name && name->host == here) {
       sockets.push_back({*name, entry.path().string()});
     }
   }
@@ -115,12 +119,16 @@ class Question {
   Fd fd_;
 };
 
-// Of each job the first rank whose process is not stopped; by the ranks, sorted by job.
-std::vector<RankReply> to_ask_for_others(const std::vector<RankReply>& ranks) {
+// Of each job the first rank whose process is not stopped; by the ranks, sorted by job and rank.
+std::vector<RankReply> to_ask_for_others(const std::vector<RankReply>& ranks,
+                                         AskElsewhere elsewhere) {
   std::vector<RankReply> chosen;
+  std::optional<uint64_t> of_rank_0;  // the last job that has one
   for (const RankReply& rank : ranks) {
+    of_rank_0 = rank.name.rank == 0 ? rank.name.job : of_rank_0;
     const bool first = chosen.empty() || chosen.back().name.job != rank.name.job;
-    if (first && without_answer(rank.pid) != RankAnswer::kStopped) {
+    const bool asks = elsewhere == AskElsewhere::kAny || of_rank_0 == rank.name.job;
+    if (first && asks && without_answer(rank.pid) != RankAnswer::kStopped) {
       chosen.push_back({.name = rank.name});
     }
   }
@@ -176,7 +184,8 @@ void read_until(std::vector<Question>& questions, Deadline end) {
 RankReplies ask_ranks(const std::vector<std::string>& folders,
                       std::string_view job,
                       std::string_view question,
-                      std::chrono::milliseconds most) {
+                      std::chrono::milliseconds most,
+                      AskElsewhere elsewhere) {
   const Deadline end = deadline_after(most);
   RankReplies replies;
   std::vector<Socket> sockets;
@@ -205,8 +214,9 @@ RankReplies ask_ranks(const std::vector<std::string>& folders,
       replies.ranks.pop_back();
     }
   }
-  std::vector<RankReply> others =
-      question == kAskStatus ? to_ask_for_others(replies.ranks) : std::vector<RankReply>();
+  std::vector<RankReply> others = question == kAskStatus
+                                      ? to_ask_for_others(replies.ranks, elsewhere)
+                                      : std::vector<RankReply>();
   const auto path_of = [&](const RankReply& rank) {
     return std::ranges::find(sockets, rank.name, &Socket::name)->path;
   };

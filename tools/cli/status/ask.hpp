@@ -36,13 +36,20 @@ struct RankReplies {
   std::vector<std::string> looked;
 };
 
+// Who is asked for ranks of other hosts: nobody, unless the question is for their status.
+enum class AskElsewhere : uint8_t {
+  kAny,    // the first rank of each job here
+  kRank0,  // of jobs whose rank 0 is here: so of all hosts that ask one does
+};
+
 // `job`: the beginning of the name of those to ask; "": of all. Sockets whose process has ended are
 // removed. Asked for their status, one rank of each job says what those do that have no socket
 // here.
 [[nodiscard]] RankReplies ask_ranks(const std::vector<std::string>& folders,
                                     std::string_view job,
                                     std::string_view question,
-                                    std::chrono::milliseconds most);
+                                    std::chrono::milliseconds most,
+                                    AskElsewhere elsewhere = AskElsewhere::kAny);
 // Names of jobs that have sockets, sorted.
 [[nodiscard]] std::vector<std::string> jobs_in(const std::vector<std::string>& folders);
 

@@ -38,16 +38,22 @@ std::string since_text(double seconds) {
   return seconds < 1e-3 ? "now" : seconds_text(seconds);
 }
 
-// In which of its communicators: nothing for the whole job.
-std::string where(const Json& communicator) {
-  const std::string name = communicator.at("name").get<std::string>();
+// In which of the report's communicators, and of how many ranks: nothing for the whole job, if it
+// has no name.
+std::string where(const Json& report, const Json& communicator) {
+  const auto name = communicator.at("name").get<std::string>();
   const auto id = communicator.at("id").get<uint32_t>();
-  return !name.empty() ? " in " + escaped(name)
-         : id != 0     ? fmt::format(" in communicator {}", id)
-                       : "";
+  // What older releases and NCCL's communicators do not say is not told.
+  const auto size = communicator.value("size", uint64_t{0});
+  const bool part = size != 0 && size < report.value("world_size", 1U);
+  const std::string ranks = part ? " of " + counted(size, "rank") : "";
+  return !name.empty() ? " in " + escaped(name) + ranks
+         : id != 0     ? fmt::format(" in communicator {}{}", id, ranks)
+         : part ? fmt::format(" in group {}{}", escaped(communicator.value("key", "")), ranks)
+                : "";
 }
 
-std::string call_text(const Json& communicator, const Json& operation) {
+std::string call_text(const Json& report, const Json& communicator, const Json& operation) {
   const auto pieces = operation.at("pieces").get<uint64_t>();
   const std::string progress =
       pieces == 0
@@ -58,7 +64,7 @@ std::string call_text(const Json& communicator, const Json& operation) {
                      operation.at("number").get<uint64_t>(),
                      exact_bytes_text(operation.at("bytes").get<uint64_t>()),
                      progress,
-                     where(communicator));
+                     where(report, communicator));
 }
 
 std::optional<RankWait> wait_of(const Json& operation, int64_t now_ns) {
@@ -92,7 +98,8 @@ std::string idle_text(uint64_t calls, int64_t last_ended, int64_t now_ns) {
 
 // Under NCCL, which tells a plugin only some of its collectives: of the requests under way, those
 // that have moved nothing for longest.
-void read_connections_of(const Json& communicator, int64_t now_ns, RankView& view) {
+void read_connections_of(const Json& report, const Json& communicator, RankView& view) {
+  const auto now_ns = report.at("time_ns").get<int64_t>();
   if (!communicator.contains("connections")) {
     return;
   }
@@ -108,15 +115,14 @@ void read_connections_of(const Json& communicator, int64_t now_ns, RankView& vie
     view.call = fmt::format("{} of {}{}",
                             counted(pending, wait->what),
                             exact_bytes_text(connection.at("pending_bytes").get<uint64_t>()),
-                            where(communicator));
+                            where(report, communicator));
   }
 }
 
 // Only where no operation is under way.
 void read_connections(const Json& report, RankView& view) {
-  const auto now_ns = report.at("time_ns").get<int64_t>();
   for (const Json& communicator : report.at("communicators")) {
-    read_connections_of(communicator, now_ns, view);
+    read_connections_of(report, communicator, view);
   }
 }
 
@@ -133,7 +139,7 @@ void read_operations(const Json& report, RankView& view) {
       const auto entered = operation.at("entered_ns").get<int64_t>();
       if (operation.at("ended_ns").get<int64_t>() == 0 && entered < first_entered) {
         first_entered = entered;
-        view.call = call_text(communicator, operation);
+        view.call = call_text(report, communicator, operation);
         view.wait = wait_of(operation, now_ns);
         view.state = view.wait ? "waits" : "moves";
       }
@@ -150,17 +156,29 @@ void read_operations(const Json& report, RankView& view) {
     const std::string cause = communicator.at("cause").get<std::string>();
     if (!cause.empty() && view.state == "idle") {
       view.state = "failed";
-      view.call = escaped(cause, 120) + where(communicator);
+      view.call = escaped(cause, 120) + where(report, communicator);
     }
   }
+}
+
+// By rank, as those of this host know them: each of those of its groups.
+std::map<uint32_t, std::string> hosts_of(const std::vector<RankView>& ranks) {
+  std::map<uint32_t, std::string> hosts;
+  for (const RankView& each : ranks) {
+    const Json known =
+        each.report.is_object() && !each.elsewhere ? each.report.at("hosts") : Json::array();
+    for (uint32_t rank = 0; rank < known.size(); ++rank) {
+      if (known[rank].is_string() && !known[rank].get_ref<const std::string&>().empty()) {
+        hosts.try_emplace(rank, escaped(known[rank].get<std::string>()));
+      }
+    }
+  }
+  return hosts;
 }
 
 // Ranks that others know of and that were not asked, or have no socket here.
 void add_missing(JobView& view) {
   const auto here = [](const RankView& each) { return each.report.is_object() && !each.elsewhere; };
-  const auto knows = std::ranges::find_if(view.ranks, [&](const RankView& each) {
-    return here(each) && !each.report.at("hosts").empty();
-  });
   const auto answers = std::ranges::find_if(view.ranks, here);
   if (answers == view.ranks.end()) {
     return;
@@ -176,10 +194,10 @@ void add_missing(JobView& view) {
   }
   constexpr uint32_t kMaxRanks = 1U << 16;
   const auto size = std::min(answers->report.value("world_size", 1U), kMaxRanks);
-  const Json hosts = knows == view.ranks.end() ? Json::array() : knows->report.at("hosts");
+  const std::map<uint32_t, std::string> hosts = hosts_of(view.ranks);
   const auto host_of = [&](uint32_t rank) {
-    return rank < hosts.size() && hosts[rank].is_string() ? escaped(hosts[rank].get<std::string>())
-                                                          : std::string();
+    const auto found = hosts.find(rank);
+    return found == hosts.end() ? std::string() : found->second;
   };
   for (uint32_t rank = 0; rank < size; ++rank) {
     if (!there.contains(rank)) {
@@ -303,7 +321,7 @@ void read_recent(const Json& report, RankView& view) {
     RecentCalls& recent = view.recent.emplace_back();
     recent.rank = view.rank;
     recent.key = communicator.at("key").get<std::string>();
-    recent.where = where(communicator);
+    recent.where = where(report, communicator);
     for (const Json& call : calls) {
       recent.ns[{call.at(0).get<uint32_t>(), call.at(1).get<uint64_t>()}] =
           call.at(2).get<int64_t>();
@@ -319,7 +337,7 @@ void check_report(const RankView& view) {
   (void)report.value("program", std::string());
   for (const Json& communicator : report.at("communicators")) {
     (void)communicator.at("failovers").get<uint64_t>();
-    (void)where(communicator);
+    (void)where(report, communicator);
     for (const Json& each : communicator.value("connections", Json::array())) {
       (void)each.at("device").get<std::string>();
       (void)each.at("sends").get<bool>();
@@ -340,6 +358,7 @@ bool is_shallow(int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
 
 RankView rank_view(const RankReply& reply) {
   RankView view{.rank = reply.name.rank, .pid = reply.pid, .elsewhere = reply.elsewhere};
+  view.listens_here = !reply.elsewhere;
   const RankView unknown = view;
   if (reply.what != RankAnswer::kAnswered) {
     set_unanswered(reply.what, view);

@@ -37,6 +37,7 @@ struct RankView {
   uint64_t bytes = 0;
   nlohmann::json report = {};  // its answer; null: none
   bool elsewhere = false;      // on another host: another rank was asked for it
+  bool listens_here = false;   // it has a socket on this host
   std::vector<RecentCalls> recent = {};
 };
 

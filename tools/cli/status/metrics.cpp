@@ -3,8 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace ho {
@@ -12,7 +12,12 @@ namespace {
 
 using Json = nlohmann::json;
 using Label = std::pair<const char*, std::string>;
-using Labels = std::initializer_list<Label>;
+using Labels = std::vector<Label>;
+
+Labels with(Labels labels, const Labels& more) {
+  labels.insert(labels.end(), more.begin(), more.end());
+  return labels;
+}
 
 std::string label_text(const Label& label) {
   std::string value;
@@ -120,15 +125,48 @@ std::string communicator_text(const Json& communicator) {
   return !name.empty() ? name : id == 0 ? "world" : std::to_string(id);
 }
 
-void add_communicator(Metrics& metrics,
-                      const JobView& job,
-                      const RankView& rank,
-                      const Json& json) {
-  const Label of_job{"job", job.job};
-  const Label number{"rank", std::to_string(rank.rank)};
-  const Label host{"host", rank.host};
+// Which ranks are this host's to tell, and how they are told apart.
+class ReportedHere {
+ public:
+  explicit ReportedHere(const JobView& job) : job_(job.job) {
+    for (const RankView& rank : job.ranks) {
+      all_ = all_ || (rank.listens_here && rank.rank == 0);
+      if (rank.listens_here) {
+        hosts_here_.insert(rank.host);
+      }
+      ++processes_[rank.rank];
+    }
+  }
+
+  // Of the whole job: the host of rank 0 does, which has asked all ranks, and no other one.
+  [[nodiscard]] bool all() const { return all_; }
+  // Of who is missing on a host that is not known, nobody knows whether it is.
+  [[nodiscard]] bool has(const RankView& rank) const {
+    if (rank.listens_here || rank.elsewhere) {
+      return rank.listens_here || all_;
+    }
+    return !rank.host.empty() && (all_ || hosts_here_.contains(rank.host));
+  }
+  // Under NCCL without a launcher every process is rank 0.
+  [[nodiscard]] Labels labels(const RankView& rank) const {
+    Labels labels{{"job", job_}, {"rank", std::to_string(rank.rank)}, {"host", rank.host}};
+    if (processes_.at(rank.rank) > 1) {
+      labels.emplace_back("pid", std::to_string(rank.pid));
+    }
+    return labels;
+  }
+
+ private:
+  std::string job_;
+  bool all_ = false;
+  std::set<std::string> hosts_here_;
+  std::map<uint32_t, size_t> processes_;
+};
+
+void add_communicator(Metrics& metrics, const Labels& of_rank, const Json& json) {
   const Label communicator{"communicator", communicator_text(json)};
-  const Labels labels{of_job, number, host, communicator};
+  const Label key{"key", json.value("key", "")};  // two may have one name
+  const Labels labels = with(of_rank, {communicator, key});
   metrics.calls.add(labels, json.at("completed").get<uint64_t>());
   metrics.bytes.add(labels, json.at("completed_bytes").get<uint64_t>());
   metrics.failovers.add(labels, json.at("failovers").get<uint64_t>());
@@ -138,40 +176,41 @@ void add_communicator(Metrics& metrics,
     pending[{each.at("device").get<std::string>(), each.at("sends").get<bool>()}] +=
         each.at("pending").get<uint64_t>();
   }
-  for (const auto& [key, count] : pending) {
-    const Label rail{"rail", key.first};
-    const Label what{"direction", key.second ? "send" : "recv"};
-    metrics.pending.add({of_job, number, host, communicator, rail, what}, count);
+  for (const auto& [device, count] : pending) {
+    const Label rail{"rail", device.first};
+    const Label what{"direction", device.second ? "send" : "recv"};
+    metrics.pending.add(with(of_rank, {communicator, rail, what}), count);
   }
 }
 
-void add_rank(Metrics& metrics, const JobView& job, const RankView& rank) {
-  const Label of_job{"job", job.job};
-  const Label number{"rank", std::to_string(rank.rank)};
-  const Label host{"host", rank.host};
+void add_rank(Metrics& metrics,
+              const JobView& job,
+              const ReportedHere& reported,
+              const RankView& rank) {
+  const Labels labels = reported.labels(rank);
   const bool answers = rank.report.is_object();
-  metrics.up.add({of_job, number, host}, answers ? 1 : 0);
-  metrics.state.add({of_job, number, host, {"state", rank.state}}, 1);
-  metrics.waited_for.add({of_job, number, host},
-                         std::ranges::count(job.waited_for, rank.rank) > 0 ? 1 : 0);
+  metrics.up.add(labels, answers ? 1 : 0);
+  metrics.state.add(with(labels, {{"state", rank.state}}), 1);
+  if (reported.all()) {
+    metrics.waited_for.add(labels, std::ranges::count(job.waited_for, rank.rank) > 0 ? 1 : 0);
+  }
   if (answers) {
-    metrics.waiting.add({of_job, number, host}, rank.wait ? rank.wait->since_s : 0.0);
+    metrics.waiting.add(labels, rank.wait ? rank.wait->since_s : 0.0);
     // Counts of ranks elsewhere are their host's to tell: nothing is to be summed twice.
     for (const Json& communicator :
          rank.elsewhere ? Json::array() : rank.report.at("communicators")) {
-      add_communicator(metrics, job, rank, communicator);
+      add_communicator(metrics, labels, communicator);
     }
   }
 }
 
-void add_late(Metrics& metrics, const JobView& job, const Lateness& late) {
+void add_late(Metrics& metrics,
+              const JobView& job,
+              const ReportedHere& reported,
+              const Lateness& late) {
   for (const RankView& rank : job.ranks) {
     if (const auto found = late.late_s.find(rank.rank); found != late.late_s.end()) {
-      metrics.late.add({{"job", job.job},
-                        {"rank", std::to_string(rank.rank)},
-                        {"host", rank.host},
-                        {"communicator", late.key}},
-                       found->second);
+      metrics.late.add(with(reported.labels(rank), {{"communicator", late.key}}), found->second);
     }
   }
 }
@@ -198,16 +237,19 @@ std::string metrics_text(const std::vector<JobView>& jobs) {
   Metrics metrics;
   metrics.jobs.add(jobs.size());
   for (const JobView& job : jobs) {
+    const ReportedHere reported(job);
     for (const RankView& rank : job.ranks) {
-      add_rank(metrics, job, rank);
+      if (reported.has(rank)) {
+        add_rank(metrics, job, reported, rank);
+      }
     }
     for (const RailView& rail : rails_of(job)) {
       if (!rail.elsewhere) {
         add_rail(metrics, job, rail);
       }
     }
-    for (const Lateness& late : job.late) {
-      add_late(metrics, job, late);
+    for (const Lateness& late : reported.all() ? job.late : std::vector<Lateness>()) {
+      add_late(metrics, job, reported, late);
     }
   }
   return metrics.text();

@@ -113,8 +113,9 @@ int say_where_records_are(const std::vector<RankReply>& replies) {
 
 Jobs ask_jobs(const std::vector<std::string>& folders,
               const std::string& wanted,
-              std::vector<std::string>* looked = nullptr) {
-  RankReplies replies = ask_ranks(folders, wanted, kAskStatus, kAnswerTime);
+              std::vector<std::string>* looked = nullptr,
+              AskElsewhere elsewhere = AskElsewhere::kAny) {
+  RankReplies replies = ask_ranks(folders, wanted, kAskStatus, kAnswerTime, elsewhere);
   Jobs jobs;
   for (RankReply& rank : replies.ranks) {
     jobs[rank.name.job].push_back(std::move(rank));
@@ -201,7 +202,11 @@ int status_command(int argc, const char* const* argv) {
   }
   const std::vector<std::string> folders = status_folders();
   std::vector<std::string> looked;
-  const Jobs jobs = ask_jobs(folders, options.wanted, &looked);
+  // Every host's collector asks for metrics: the host of rank 0 has those of the other ones' ranks.
+  const Jobs jobs = ask_jobs(folders,
+                             options.wanted,
+                             &looked,
+                             options.prometheus ? AskElsewhere::kRank0 : AskElsewhere::kAny);
   if (options.prometheus) {
     return print_metrics(jobs);
   }

@@ -24,6 +24,23 @@ TEST_CASE("what other ranks say is a line of each, also of those that say nothin
   CHECK(others.complete());
 }
 
+TEST_CASE("a rank that was asked over two control planes is gone when both say so") {
+  OtherRanks others(0, 4, kEnd);
+  for (const uint32_t rank : {1U, 1U, 2U, 2U, 3U}) {
+    others.expect(rank);
+  }
+  CHECK(others.expects(3));
+  CHECK_FALSE(others.expects(0));
+  others.take(1, "");
+  others.take(2, "");
+  others.take(3, "");
+  CHECK(others.text() == "1\n2\n3 gone\n");
+  others.take(1, "");
+  others.take(2, "{}");
+  CHECK(others.complete());
+  CHECK(others.text() == "1 gone\n2 {}\n3 gone\n");
+}
+
 TEST_CASE("ranks that cannot be and second answers count for nothing") {
   OtherRanks others(1, 4, kEnd);
   for (const uint32_t rank : {1U, 4U, UINT32_MAX}) {

@@ -27,6 +27,43 @@ TEST_CASE("a circle of waits has no end to be named") {
   CHECK_FALSE(has(job_table(view), "in the end"));
 }
 
+TEST_CASE("a call says in which group it is, and of how many ranks") {
+  const auto call_of = [](const char* name, uint32_t id, uint64_t size) {
+    RankReply reply = report_of({0, 1}, 4);
+    nlohmann::json report = nlohmann::json::parse(reply.answer);
+    auto& communicator = report.at("communicators").at(0);
+    communicator["name"] = name;
+    communicator["id"] = id;
+    communicator["size"] = size;
+    communicator["key"] = "00000000000000ff";
+    reply.answer = report.dump();
+    const std::string call = view_of({reply}).ranks[0].call;
+    return call.substr(call.find("pieces") + 6);
+  };
+  CHECK(call_of("", 0, 4) == "");
+  CHECK(call_of("", 0, 2) == " in group 00000000000000ff of 2 ranks");
+  CHECK(call_of("", 7, 2) == " in communicator 7 of 2 ranks");
+  CHECK(call_of("group 'a'", 0, 3) == " in group 'a' of 3 ranks");
+  CHECK(call_of("group 'a'", 0, 4) == " in group 'a'");
+  CHECK(call_of("group 'a'", 0, 0) == " in group 'a'");  // as older releases say it
+}
+
+TEST_CASE("hosts are those that any rank of this host knows") {
+  RankReply first = report_of({0, {}}, 4);
+  RankReply second = report_of({1, {}}, 4);
+  const auto know = [](RankReply& reply, const std::vector<std::string>& hosts) {
+    nlohmann::json report = nlohmann::json::parse(reply.answer);
+    report["hosts"] = hosts;
+    reply.answer = report.dump();
+  };
+  know(first, {"here", "", "there", ""});
+  know(second, {"", "here", "", "far"});
+  const JobView view = view_of({first, second});
+  REQUIRE(view.ranks.size() == 4);
+  CHECK(view.ranks[2].host == "there");
+  CHECK(view.ranks[3].host == "far");
+}
+
 TEST_CASE("ranks without an answer are named with what is known of them") {
   RankReply stopped{{0xabc, 1, 101}, 101, RankAnswer::kStopped, ""};
   const JobView view = view_of({report_of({0, 3}, 4), stopped});

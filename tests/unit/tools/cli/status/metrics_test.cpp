@@ -56,7 +56,8 @@ TEST_CASE("metrics of jobs are what a scraper takes") {
   CHECK(has(text, "horing_rank_waited_for{job=\"0000000000000abc\",rank=\"1\",host=\"here\"} 1\n"));
   CHECK(has(text,
             "horing_rank_waiting_seconds{job=\"0000000000000abc\",rank=\"0\",host=\"here\"} 2"));
-  CHECK(has(text, "rank=\"1\",host=\"here\",communicator=\"world\"} 1048576\n"));
+  CHECK(has(text,
+            "rank=\"1\",host=\"here\",communicator=\"world\",key=\"0000000000000000\"} 1048576\n"));
   CHECK(has(text, "horing_communicator_failed{job=\"0000000000000def\",rank=\"1\""));
   CHECK(has(text, "rail=\"rail0\",address=\"10.1.0.1\"} 12500000000\n"));
 }
@@ -70,6 +71,53 @@ TEST_CASE("ranks of other hosts answer, and their counts are theirs to tell") {
   CHECK(has(text, "horing_operations_completed_total{job=\"0000000000000abc\",rank=\"0\""));
   CHECK_FALSE(has(text, "horing_operations_completed_total{job=\"0000000000000abc\",rank=\"1\""));
   CHECK(has(text, "rail=\"rail0\",address=\"10.1.0.1\"} 0\n"));  // failovers
+}
+
+TEST_CASE("a host without rank 0 tells of its own ranks, and not of the job") {
+  RankReply elsewhere = test::report_of({.rank = 0}, 4);
+  elsewhere.elsewhere = true;
+  const JobView view = view_of({elsewhere, test::report_of({.rank = 1, .waits_for = 2}, 4)});
+  const std::string text = metrics_text({view});
+  CHECK(fault_of(text) == "");
+  const auto tells_of = [&text](const char* rank) {
+    return has(text, "horing_rank_up{job=\"0000000000000abc\",rank=\"" + std::string(rank) + "\"");
+  };
+  CHECK_FALSE(tells_of("0"));
+  CHECK(tells_of("1"));
+  CHECK(tells_of("2"));        // missing here
+  CHECK_FALSE(tells_of("3"));  // missing there
+  CHECK_FALSE(has(text, "horing_rank_waited_for"));
+  CHECK(has(text, "horing_rank_waiting_seconds{job=\"0000000000000abc\",rank=\"1\""));
+}
+
+TEST_CASE("who is missing on a host that nobody knows is not told as down") {
+  RankReply under_nccl = test::report_of({.rank = 0}, 2);
+  nlohmann::json report = nlohmann::json::parse(under_nccl.answer);
+  report["hosts"] = nlohmann::json::array();
+  under_nccl.answer = report.dump();
+  const std::string text = metrics_text({view_of({under_nccl})});
+  CHECK(has(text, "horing_rank_up{job=\"0000000000000abc\",rank=\"0\",host=\"here\"} 1\n"));
+  CHECK_FALSE(has(text, "rank=\"1\""));
+}
+
+TEST_CASE("processes of one rank number are told apart by their ids") {
+  RankReply first = test::report_of({.rank = 0}, 1);
+  RankReply second = first;
+  second.pid = 101;
+  second.name.pid = 101;
+  const std::string text = metrics_text({view_of({first, second})});
+  CHECK(fault_of(text) == "");
+  CHECK(has(text,
+            "horing_rank_up{job=\"0000000000000abc\",rank=\"0\",host=\"here\",pid=\"100\"} 1\n"));
+  CHECK(has(text, "pid=\"101\",communicator=\"world\""));
+}
+
+TEST_CASE("communicators of one name are told apart by their keys") {
+  JobView view = view_of({test::report_of({.rank = 0}, 1)});
+  nlohmann::json& all = view.ranks[0].report.at("communicators");
+  all.push_back(all.at(0));
+  all.at(1)["key"] = "00000000000000ff";
+  CHECK(fault_of(metrics_text({view})) == "");
 }
 
 TEST_CASE("names with quotes and line ends stay one label") {

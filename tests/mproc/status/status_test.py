@@ -486,6 +486,10 @@ class Jobs(Case):
         names = [line.split()[0] for line in answer.stdout.splitlines()[1:]]
         for name in names:
             self.assertRegex(until("its ranks", lambda name=name: self.status(name[:8])).stdout, f"^job {name}: ")
+        listed = self.status("--json")
+        self.assertEqual(listed.returncode, 1)
+        self.assertIn("name one", listed.stderr)
+        self.assertEqual({each["job"] for each in json.loads(listed.stdout)["jobs"]}, set(names))
         unknown = self.status(names[0][:-1] + ("1" if names[0][-1] == "0" else "0"))
         self.assertEqual(unknown.returncode, 1)
         self.assertIn("runs on this host; near it: " + names[0], unknown.stderr)

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -68,9 +69,9 @@ void on_signal(int /*number*/) {
 
 // The handler stays when the service ends: by default most signals end a process.
 void take_signal(const EventFd& wake) {
-  const Result<uint64_t> number = env::number(env::kRecordSignal);
-  if (env::text(env::kRecordSignal).empty() || !number.ok()) {
-    return;
+  const Result<std::optional<int>> number = env::record_signal();
+  if (!number.ok() || !number->has_value()) {
+    return;  // who begins a job is told what is wrong with it (env::check_numbers)
   }
   if (signalled_fd < 0) {
     signalled_fd = ::fcntl(wake.fd(), F_DUPFD_CLOEXEC, 0);
@@ -78,7 +79,7 @@ void take_signal(const EventFd& wake) {
     (void)::dup3(wake.fd(), signalled_fd, O_CLOEXEC);
   }
   struct sigaction there {};
-  const int signal = static_cast<int>(*number);
+  const int signal = **number;
   if (::sigaction(signal, nullptr, &there) == 0 && there.sa_handler != SIG_DFL &&
       there.sa_handler != SIG_IGN && there.sa_handler != on_signal) {
     log_warn("{}={}: the program has a handler for that signal, which stays",
@@ -102,6 +103,14 @@ std::string record_file(const std::string& folder, uint64_t job, uint32_t rank) 
 }
 
 Status check_record_folder(const std::string& folder, uint32_t rank) {
+  struct stat there {};
+  const int error = ::stat(folder.c_str(), &there) == 0 ? 0 : errno;
+  if (error == ENOENT) {
+    return invalid("the folder " + folder + " is not there; make it on each host");
+  }
+  if (error == ENOTDIR || (error == 0 && !S_ISDIR(there.st_mode))) {
+    return invalid(folder + " is no folder");
+  }
   return check_replaceable(record_file(folder, 0, rank));
 }
 

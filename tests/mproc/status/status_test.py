@@ -471,7 +471,12 @@ class Records(Case):
     def test_a_folder_that_cannot_be_written_ends_the_start(self):
         job = self.start(HORING_RECORD_DIR=str(self.scratch / "missing"))
         self.assertNotEqual(job.wait(MOST), 0)
-        self.assertIn("HORING_RECORD_DIR", (self.scratch / "job.log").read_text())
+        self.assertIn(f"HORING_RECORD_DIR: the folder {self.scratch / 'missing'} is not there", (self.scratch / "job.log").read_text())
+
+    def test_a_signal_of_a_fault_is_refused_by_name(self):
+        job = self.start(HORING_RECORD_SIGNAL=str(int(signal.SIGSEGV)), HORING_RECORD_DIR=str(self.records))
+        self.assertNotEqual(job.wait(MOST), 0)
+        self.assertIn("HORING_RECORD_SIGNAL=11: takes 10 (SIGUSR1), 12 (SIGUSR2)", (self.scratch / "job.log").read_text())
 
 
 class Jobs(Case):

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
@@ -37,6 +38,12 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kWords{{
     {kTransport.name, "tcp, ucx"},
     {kDeviceSums.name, "auto, host, device"},
 }};
+
+bool is_switch(const Variable& variable) {
+  constexpr std::array kSwitches{
+      kAllowUnauthenticated.name, kCollNetHost.name, kDeviceSharing.name, kFailover.name};
+  return std::ranges::find(kSwitches, variable.name) != kSwitches.end();
+}
 
 // OK for a variable that holds no number.
 Status check_number(const Variable& variable) {
@@ -102,13 +109,13 @@ Status check_numbers() {
   for (const Variable& variable : kAll) {
     HORING_TRY(check_number(variable));
   }
+  HORING_TRY(record_signal().status());
   return port_range().status();
 }
 
 Status check_value(const Variable& variable) {
   const std::string value = text(variable);
-  if (variable.name == kAllowUnauthenticated.name || variable.name == kCollNetHost.name ||
-      variable.name == kDeviceSharing.name || variable.name == kFailover.name ||
+  if (is_switch(variable) ||
       (variable.name == kShmSingleCopy.name && value != kShmSingleCopy.default_value)) {
     return flag(variable).status();
   }
@@ -118,7 +125,20 @@ Status check_value(const Variable& variable) {
       return bad_value(variable, value, "one of " + std::string(words));
     }
   }
+  if (variable.name == kRecordSignal.name) {
+    return record_signal().status();
+  }
   return variable.name == kPortRange.name ? port_range().status() : check_number(variable);
+}
+
+std::string compared_text(const Variable& variable) {
+  const std::string value = text(variable);
+  if (is_switch(variable)) {
+    const Result<bool> on = flag(variable);
+    return on.ok() ? *on ? "1" : "0" : value;
+  }
+  const auto number = variable.range ? whole_number<uint64_t>(value) : std::nullopt;
+  return number ? std::to_string(*number) : value;
 }
 
 std::vector<std::string> unknown_names(std::string_view prefix) {
@@ -150,6 +170,26 @@ Result<std::optional<PortRange>> port_range() {
     return bad_value(kPortRange, value, "FIRST-LAST, ports from 1 to 65535 such as 30000-30999");
   }
   return std::optional(PortRange{*first, *last});
+}
+
+Result<std::optional<int>> record_signal() {
+  const std::string value = text(kRecordSignal);
+  if (value.empty()) {
+    return std::optional<int>();
+  }
+  const auto number = whole_number<int>(value);
+  const bool good = number && (*number == SIGUSR1 || *number == SIGUSR2 ||
+                               (*number >= SIGRTMIN && *number <= SIGRTMAX));
+  if (!good) {
+    return bad_value(kRecordSignal,
+                     value,
+                     std::to_string(SIGUSR1) + " (SIGUSR1), " + std::to_string(SIGUSR2) +
+                         " (SIGUSR2), or " + std::to_string(SIGRTMIN) + " to " +
+                         std::to_string(SIGRTMAX) +
+                         "; others report faults, end or stop the program, or come without being "
+                         "asked for");
+  }
+  return std::optional(*number);
 }
 
 Result<bool> flag(const Variable& variable) {

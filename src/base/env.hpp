@@ -76,7 +76,7 @@ inline constexpr uint64_t kMaxMbit = 1'000'000;
   X(kProgressCpu, "HORING_PROGRESS_CPU", "auto", "CPU list for the progress thread (for example 4-7); auto takes the NUMA node of the rank's NIC, none leaves it alone.", false) \
   X(kTrace, "HORING_TRACE", "", "File for a Chrome/Perfetto trace, a slice per piece and lane; %r in the name is the rank, without it all ranks of the job write into one file.", false) \
   X(kRecordDir, "HORING_RECORD_DIR", "", "Folder in which each rank writes its last operations, as JSON, when its communicator fails (a deadline that passes included), at the signal of HORING_RECORD_SIGNAL, and when `horing status --record` asks: JOB-rankR.json.", false) \
-  X(kRecordSignal, "HORING_RECORD_SIGNAL", "", "Number of a signal at which the process writes what HORING_RECORD_DIR is for: 12 is SIGUSR2. Where the program has a handler for it, that stays.", false, Range{.least = 1, .most = 64}) \
+  X(kRecordSignal, "HORING_RECORD_SIGNAL", "", "Number of a signal at which the process writes what HORING_RECORD_DIR is for: 10 (SIGUSR1), 12 (SIGUSR2), or 34 to 64 (real-time signals). No other: a handler that returns repeats a fault for ever, and Ctrl-C or SIGTERM would not end the program. Where the program has a handler for it, that stays.", false) \
   X(kStatusDir, "HORING_STATUS_DIR", "", "Folder of the sockets that `horing status` asks, which only the user may enter; none makes no sockets. Default: horing in XDG_RUNTIME_DIR or /run/user/UID, else /tmp/horing-UID.", false) \
   X(kTuningFile, "HORING_TUNING_FILE", "", "CSV file of what the NCCL tuner chooses, before its own model: lines of collective,min_bytes,max_bytes,nodes,ranks_per_node,choice. The same on all ranks; `horing tune --file` shows what it does.", false) \
   X(kTunerNics, "HORING_TUNER_NICS", "", "NICs of each node that the NCCL tuner counts with. Default: the number of this node's network devices, which must then be the same on all nodes.", true, Range{.least = 1, .most = 1024}) \
@@ -120,6 +120,9 @@ HORING_VARIABLES(HORING_VARIABLE)
 // Whether the value in effect is one that the variable takes, as far as this can be checked without
 // its reader: numbers, switches and words.
 [[nodiscard]] Status check_value(const Variable& variable);
+// What ranks compare where all must have the same: the value in effect, and one text for all that
+// mean the same ("yes" and "1").
+[[nodiscard]] std::string compared_text(const Variable& variable);
 // Names in this process's environment that begin with `prefix` and are no variable of ours, sorted.
 [[nodiscard]] std::vector<std::string> unknown_names(std::string_view prefix);
 // Both ends are in it.
@@ -129,6 +132,9 @@ struct PortRange {
 };
 // HORING_PORT_RANGE: nothing where it is not set, an error where it is no range of ports.
 [[nodiscard]] Result<std::optional<PortRange>> port_range();
+// HORING_RECORD_SIGNAL: nothing where it is not set, an error where it is none of the signals that
+// a program leaves to others.
+[[nodiscard]] Result<std::optional<int>> record_signal();
 // 0/1 (also true/false, yes/no, on/off), or an error.
 [[nodiscard]] Result<bool> flag(const Variable& variable);
 

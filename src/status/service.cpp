@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "os/written_file.hpp"
 #include "status/folder.hpp"
 #include "status/job_ranks.hpp"
+#include "status/record_signal.hpp"
 
 namespace ho {
 namespace {
@@ -64,49 +66,6 @@ int64_t unix_now_ns() {
       .count();
 }
 
-// What the signal's handler rings; -1: nothing yet. Never closed: a handler may be about to write.
-std::atomic<int> signalled_fd = -1;
-std::atomic<bool> signalled = false;
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
-
-// write() is one of the few calls that a handler may make.
-void on_signal(int /*number*/) {
-  const int error = errno;
-  signalled = true;
-  const uint64_t one = 1;
-  (void)!::write(signalled_fd, &one, sizeof one);
-  errno = error;
-}
-
-// The handler stays when the service ends: by default most signals end a process.
-void take_signal(const EventFd& wake) {
-  const Result<uint64_t> number = env::number(env::kRecordSignal);
-  if (env::text(env::kRecordSignal).empty() || !number.ok()) {
-    return;
-  }
-  if (signalled_fd < 0) {
-    signalled_fd = ::fcntl(wake.fd(), F_DUPFD_CLOEXEC, 0);
-  } else {
-    (void)::dup3(wake.fd(), signalled_fd, O_CLOEXEC);
-  }
-  struct sigaction there {};
-  const int signal = static_cast<int>(*number);
-  if (::sigaction(signal, nullptr, &there) == 0 && there.sa_handler != SIG_DFL &&
-      there.sa_handler != SIG_IGN && there.sa_handler != on_signal) {
-    log_warn("{}={}: the program has a handler for that signal, which stays",
-             env::kRecordSignal.name,
-             signal);
-    return;
-  }
-  struct sigaction ours {};
-  ours.sa_handler = on_signal;
-  ours.sa_flags = SA_RESTART;
-  if (::sigaction(signal, &ours, nullptr) != 0) {
-    log_warn(
-        "{}={}: {}", env::kRecordSignal.name, signal, system_error("sigaction", errno).message());
-  }
-}
-
 }  // namespace
 
 std::string record_file(const std::string& folder, uint64_t job, uint32_t rank) {
@@ -114,6 +73,14 @@ std::string record_file(const std::string& folder, uint64_t job, uint32_t rank) 
 }
 
 Status check_record_folder(const std::string& folder, uint32_t rank) {
+  struct stat there {};
+  const int error = ::stat(folder.c_str(), &there) == 0 ? 0 : errno;
+  if (error == ENOENT) {
+    return invalid("the folder " + folder + " is not there; make it on each host");
+  }
+  if (error == ENOTDIR || (error == 0 && !S_ISDIR(there.st_mode))) {
+    return invalid(folder + " is no folder");
+  }
   return check_replaceable(record_file(folder, 0, rank));
 }
 
@@ -303,7 +270,7 @@ Status StatusService::start(const StartThread& start_thread) {
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (status.ok()) {
-    take_signal(wake_);
+    take_record_signal(wake_);
   }
   return status;
 }
@@ -579,7 +546,7 @@ Result<std::string> StatusService::write_record(Watched& job) {
 }
 
 void StatusService::write_due() {
-  const bool all = signalled.exchange(false);
+  const bool all = take_record_request();
   for (const auto& job : jobs()) {
     {
       const std::scoped_lock lock(mutex_);

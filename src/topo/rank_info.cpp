@@ -143,7 +143,7 @@ std::vector<Setting> settings_that_must_match(const std::optional<GroupFile>& gr
   for (const env::Variable& variable : env::all()) {
     if (variable.must_match) {
       settings.push_back(
-          {std::string(variable.name), printable(env::text(variable), kMaxRankTextBytes)});
+          {std::string(variable.name), printable(env::compared_text(variable), kMaxRankTextBytes)});
     }
   }
   settings.push_back({std::string(env::kGroupFile.name),

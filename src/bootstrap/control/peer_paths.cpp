@@ -108,6 +108,34 @@ std::chrono::milliseconds PeerPaths::silent_for(int64_t now_ns) const {
   return std::chrono::milliseconds(ms_of(now_ns - answered_ns_));
 }
 
+void PeerPaths::proves_host(const SocketAddress& address) {
+  for (Path& path : paths_) {
+    path.proven = path.proven || path.address.same_host(address);
+  }
+}
+
+std::string PeerPaths::how_silent(int64_t now_ns) const {
+  std::string silent;
+  std::string refused;
+  for (const Path& path : paths_) {
+    std::string& list = path.refused ? refused : silent;
+    if (!path.other) {
+      list += (list.empty() ? "" : ", ") + path.address.host();
+    }
+  }
+  const auto ms = silent_for(now_ns).count();
+  if (refused.empty()) {
+    return fmt::format("has answered on no path for {} ms: it is down, or cut off", ms);
+  }
+  return fmt::format(
+      "has taken no connection for {} ms: {}{}{} refused it, nobody listens there: the process has "
+      "ended, or another host has that address",
+      ms,
+      silent,
+      silent.empty() ? "" : " did not answer, and ",
+      refused);
+}
+
 // A new round of tries, and only what this process has seen counts.
 void PeerPaths::note_pause(int64_t now_ns) {
   const int64_t paused_ns = pauses_.paused_ns(now_ns, ns_of(kStep));
@@ -146,14 +174,19 @@ PeerPaths::Found PeerPaths::step(int64_t now_ns) {
   if (!all_tried) {
     return Found::kNothing;
   }
-  if (!noticed_ && silent_for(now_ns) >= options_.notice) {
+  const bool late = silent_for(now_ns) >= options_.notice;
+  // A firewall refuses too; but a process that lives would have come back over that path by now.
+  const bool would_be_back = late && now_ns - begun_ns_ >= ns_of(options_.notice);
+  if (would_be_back &&
+      std::ranges::any_of(paths_, [](const Path& p) { return p.refused && p.proven; })) {
+    return Found::kNobodyListens;
+  }
+  if (late && !noticed_) {
     noticed_ = true;
-    log_error(
-        "control plane: the host of {} has answered on no path for {} ms: it is down, or cut off; "
-        "waiting {} ms for it in all",
-        name_,
-        silent_for(now_ns).count(),
-        options_.wait.count());
+    log_error("control plane: the host of {} {}; waiting {} ms for it in all",
+              name_,
+              how_silent(now_ns),
+              options_.wait.count());
   }
   return silent_for(now_ns) >= options_.wait ? Found::kTooLate : Found::kNothing;
 }
@@ -182,6 +215,7 @@ bool PeerPaths::step(Path& path, int64_t now_ns) {
     return ended(path, now_ns, error != 0 ? error : ECONNRESET);
   }
   path.answers = true;
+  path.refused = false;
   path.look_ns = now_ns;
   path.watch = {};
   ask_often(path.fd.get());
@@ -206,7 +240,8 @@ bool PeerPaths::ended(Path& path, int64_t now_ns, int error) {
     path.due_ns = now_ns + jitter_.pause_ns(kPauseNs);
     path.tried = true;
   }
-  return error == ECONNREFUSED;
+  path.refused = error == ECONNREFUSED;
+  return path.refused;
 }
 
 bool PeerPaths::note_other(const SocketAddress& address) {

@@ -80,6 +80,10 @@ class PeerPaths {
   void begin(const SocketAddress& seen, int64_t answered_ns, int64_t now_ns);
   [[nodiscard]] bool begun() const { return begun_ns_ != 0; }
   void end();
+  // Another process of the peer's host has a connection over this address: it leads to that host.
+  // Where nobody listens there and the peer has not come back in `notice` since begin(), its
+  // process is gone.
+  void proves_host(const SocketAddress& address);
   enum class Found : uint8_t { kNothing, kAnswer, kNobodyListens, kTooLate };
   // kAnswer: some path answers now. kTooLate: none has for as long as it is waited for, and each
   // has been tried.
@@ -90,19 +94,27 @@ class PeerPaths {
   // Who answers there is not the peer: that does not count as an answer any more. Whether that is
   // news.
   bool note_other(const SocketAddress& address);
+  // Whether a path was refused the last time.
+  [[nodiscard]] bool refused() const {
+    return std::ranges::any_of(paths_, [](const Path& path) { return path.refused; });
+  }
   // How long no path has answered.
   [[nodiscard]] std::chrono::milliseconds silent_for(int64_t now_ns) const;
+  // That, and what happened on which path, as what follows "the host of rank 5 ".
+  [[nodiscard]] std::string how_silent(int64_t now_ns) const;
 
  private:
   struct Path {
     SocketAddress address;
     bool seen = false;
-    bool other = false;  // not the peer answers there
-    Fd fd{};             // connected, or about to be
+    bool proven = false;  // leads to the peer's host, as another process of it shows
+    bool other = false;   // not the peer answers there
+    Fd fd{};              // connected, or about to be
     bool answers = false;
-    bool tried = false;  // in vain, since the connection was lost or this process went on
-    uint32_t ends = 0;   // of connections that were taken
-    int64_t due_ns = 0;  // to connect again, or to be given up
+    bool tried = false;    // in vain, since the connection was lost or this process went on
+    bool refused = false;  // the last time: nobody listens there
+    uint32_t ends = 0;     // of connections that were taken
+    int64_t due_ns = 0;    // to connect again, or to be given up
     int64_t look_ns = 0;
     tcp::AnswerWatch watch{};
   };

@@ -92,11 +92,9 @@ Result<std::unique_ptr<Socket>> Redial::step(int64_t now_ns) {
     return Status(StatusCode::kPeerLost, why_);
   }
   if (found == PeerPaths::Found::kTooLate) {
-    return Status(StatusCode::kPeerLost,
-                  fmt::format("{}{}its host has answered on no path for {} ms",
-                              why_,
-                              why_.empty() ? "" : "; ",
-                              paths_.silent_for(now_ns).count()));
+    return Status(
+        StatusCode::kPeerLost,
+        fmt::format("{}{}its host {}", why_, why_.empty() ? "" : "; ", paths_.how_silent(now_ns)));
   }
   if (connector_ == nullptr) {
     const auto to = now_ns < dial_due_ns_ ? std::nullopt : paths_.answering(tries_);

@@ -75,6 +75,7 @@ void Sessions::set_addresses(uint32_t rank, const wire::Addresses& addresses) {
   const int fd = connections_.of(rank).fd();
   if (const auto seen = peer_address(fd); seen.ok()) {
     peer.seen = *seen;
+    peer.hosts = addresses.hosts;
     peer.paths.emplace(setup_.options, setup_.names[rank], addresses, own_);
     ask_often(fd);
   }
@@ -169,17 +170,34 @@ void Sessions::look(uint32_t rank, int64_t now_ns) {
   }
 }
 
+bool Sessions::of_one_host(const Peer& one, const Peer& other) {
+  const auto at_its_own = [&](const SocketAddress& seen) {
+    return seen.size_bytes() > 0 && std::ranges::find(one.hosts, seen.host()) != one.hosts.end();
+  };
+  return one.hosts == other.hosts && at_its_own(one.seen) && at_its_own(other.seen);
+}
+
+void Sessions::ask_others_of_its_host(uint32_t rank) {
+  for (uint32_t other = 0; other < peers_.size(); ++other) {
+    if (other != rank && peers_[other].paths && connections_.has(other) &&
+        connections_.of(other).is_open() && !peers_[other].paths->begun() &&
+        of_one_host(peers_[rank], peers_[other])) {
+      peers_[rank].paths->proves_host(peers_[other].seen);
+    }
+  }
+}
+
 std::optional<Sessions::Gone> Sessions::search(uint32_t rank, int64_t now_ns) {
   Peer& peer = peers_[rank];
+  if (peer.paths->refused()) {
+    ask_others_of_its_host(rank);
+  }
   switch (peer.paths->step(now_ns)) {
     case PeerPaths::Found::kNobodyListens:
       return Gone{rank, {}};
     case PeerPaths::Found::kTooLate:
       return Gone{rank,
-                  {StatusCode::kPeerLost,
-                   fmt::format(" is gone: its host has answered on no path for {} ms; it is down, "
-                               "or cut off",
-                               peer.paths->silent_for(now_ns).count())}};
+                  {StatusCode::kPeerLost, " is gone: its host " + peer.paths->how_silent(now_ns)}};
     default:
       return {};
   }

@@ -56,6 +56,7 @@ class Sessions {
  private:
   struct Peer {
     std::optional<PeerPaths> paths;  // once it has said where it listens
+    std::vector<std::string> hosts;  // the addresses of its host
     SocketAddress seen;              // where it last came from
     uint32_t attempt = 0;
     tcp::AnswerWatch watch;
@@ -74,6 +75,11 @@ class Sessions {
   void enter(Fd fd, const wire::ResumeClaim& claim);
   // Whether its host answers over the connection that stands.
   void look(uint32_t rank, int64_t now_ns);
+  // Whether each was seen at an address of its own host, and these are the same host's: two hosts
+  // may have some addresses in common, as networks of containers repeat them, and never all.
+  [[nodiscard]] static bool of_one_host(const Peer& one, const Peer& other);
+  // What the connections of others on its host show.
+  void ask_others_of_its_host(uint32_t rank);
   [[nodiscard]] std::optional<Gone> search(uint32_t rank, int64_t now_ns);
 
   Setup setup_;

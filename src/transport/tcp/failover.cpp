@@ -296,11 +296,12 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
 
 void Failover::warn_of_waiting(int64_t now) {
   if (!std::exchange(warned_, true)) {
-    log_warn("{}; no path has reached it for {} ms, and each is tried again for {} ms "
-             "(HORING_FAILOVER_WAIT_MS)",
-             cause_.message(),
-             (now - lost_at_ns_) / kMs,
-             context_.options.failover.timeout.count());
+    log_warn(
+        "{}; no path has reached it for {} ms, and each is tried again for {} ms "
+        "(HORING_FAILOVER_WAIT_MS)",
+        cause_.message(),
+        (now - lost_at_ns_) / kMs,
+        context_.options.failover.timeout.count());
   }
 }
 

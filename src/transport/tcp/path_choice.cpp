@@ -51,11 +51,16 @@ void PathChoice::on_not_reached(const std::vector<Path>& paths) {
       paths, std::back_inserter(suspects_), [this](const Path& path) { return !suspect(path); });
 }
 
+void PathChoice::leave_home(int64_t now_ns) {
+  away_since_ns_ = now_ns;
+  // A rail that comes and goes is taken back ever later.
+  const bool again = now_ns - flows_since_ns_ < kProbeShare * probe_pause_ns_;
+  probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
+}
+
 void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   shares_ = std::move(shares);
   own_ = own;
-  flows_since_ns_ = now_ns;
-  probe_at_ns_ = now_ns + std::max(probe_pause_ns_, kFirstProbeNs);
   rate_.restart();
   std::erase_if(suspects_, [this](const Path& path) {
     return std::ranges::find(shares_, path, &Share::path) != shares_.end();
@@ -63,10 +68,12 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   if (!away()) {
     away_since_ns_ = 0;
     widen_at_ns_ = 0;
-  } else if (away_since_ns_ == 0) {  // the peer has left first
-    away_since_ns_ = now_ns;
+  } else if (away_since_ns_ == 0) {  // the peer has lost it, and left first
+    leave_home(now_ns);
     on_not_reached({options_.home});
   }
+  flows_since_ns_ = now_ns;
+  probe_at_ns_ = now_ns + std::max(probe_pause_ns_, kFirstProbeNs);
 }
 
 void PathChoice::on_lost(std::vector<Share> shares, const Path& failed, int64_t now_ns) {
@@ -74,10 +81,7 @@ void PathChoice::on_lost(std::vector<Share> shares, const Path& failed, int64_t 
   widen_at_ns_ = 0;
   if (failed == options_.home) {
     suspects_.clear();
-    away_since_ns_ = now_ns;
-    // A rail that comes and goes is taken back ever later.
-    const bool again = now_ns - flows_since_ns_ < kProbeShare * probe_pause_ns_;
-    probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
+    leave_home(now_ns);
   }
   on_not_reached({failed});
 }

@@ -59,6 +59,7 @@ class PathChoice {
   [[nodiscard]] bool only_home() const;
   [[nodiscard]] bool away() const;
   [[nodiscard]] bool suspect(const Path& path) const;
+  void leave_home(int64_t now_ns);
   // The other equal rails that may carry messages.
   [[nodiscard]] std::vector<Path> others() const;
   [[nodiscard]] std::optional<Better> better_while_away(int64_t now_ns);

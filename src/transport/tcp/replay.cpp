@@ -9,7 +9,7 @@ namespace ho::tcp {
 namespace {
 
 // Smaller ones are quick to allocate.
-constexpr size_t kLeastSpareBytes = 1024;
+constexpr size_t kMinSpareBytes = 1024;
 
 }  // namespace
 
@@ -29,8 +29,7 @@ std::vector<std::byte> CopyMemory::take(size_t bytes) {
 }
 
 void CopyMemory::give_back(std::vector<std::byte>&& buffer) {
-  if (buffer.capacity() >= kLeastSpareBytes &&
-      spare_bytes_ + buffer.capacity() <= kMostSpareBytes) {
+  if (buffer.capacity() >= kMinSpareBytes && spare_bytes_ + buffer.capacity() <= kMaxSpareBytes) {
     spare_bytes_ += buffer.capacity();
     spare_.push_back(std::move(buffer));
   }

@@ -23,7 +23,7 @@ namespace ho::tcp {
 // Where copies lie. What was used last is used again first: it is in the processor's caches.
 class CopyMemory {
  public:
-  static constexpr uint64_t kMostSpareBytes = uint64_t{1} << 20;
+  static constexpr uint64_t kMaxSpareBytes = uint64_t{1} << 20;
 
   // Empty, with room for that many bytes.
   [[nodiscard]] std::vector<std::byte> take(size_t bytes);

@@ -1,7 +1,9 @@
+#include <atomic>
 #include <string>
 #include <utility>
 
 #include "base/env.hpp"
+#include "base/log.hpp"
 #include "transport/network_setup.hpp"
 #include "transport/ucx/ucx_transport.hpp"
 
@@ -19,12 +21,28 @@ Status cannot_pace(const RailPace& pace) {
               name + "=tcp, or run with --emulate namespaces or --rail-rate none"};
 }
 
+// Who switched it on counts on it. Each communicator makes a transport: one line a process.
+void say_that_links_do_not_fail_over() {
+  static std::atomic<bool> said = false;
+  const Result<bool> failover = env::flag(env::kFailover);
+  if (failover.ok() && *failover && !said.exchange(true)) {
+    const std::string name(env::kTransport.name);
+    log_warn(
+        "{}=1 does nothing for links of {}=ucx, which end with their rail; the control plane "
+        "goes on over another one. Set {}=tcp for links that do",
+        env::kFailover.name,
+        name,
+        name);
+  }
+}
+
 Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup) {
   for (const RailInterface& rail : setup.rails) {
     if (rail.pace) {
       return cannot_pace(*rail.pace);
     }
   }
+  say_that_links_do_not_fail_over();
   UcxOptions options{setup};
   options.rail_count = static_cast<uint32_t>(setup.rails.size());
   HORING_ASSIGN(auto ucx, UcxTransport::create(options));

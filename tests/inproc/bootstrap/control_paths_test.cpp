@@ -24,15 +24,16 @@ constexpr int64_t kTickNs = 10'000'000;
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kJob = 77;
 
-SocketAddress on_loopback(uint16_t port) {
-  return SocketAddress::numeric("127.0.0.1", port).value();
+SocketAddress on_loopback(uint16_t port, const std::string& host = "127.0.0.1") {
+  return SocketAddress::numeric(host, port).value();
 }
 
 // Where nobody takes what has come, the kernel answers no more.
 class SilentHost {
  public:
-  SilentHost() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    const SocketAddress any = on_loopback(0);
+  explicit SilentHost(const std::string& host = "127.0.0.1")
+      : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    const SocketAddress any = on_loopback(0, host);
     REQUIRE(::bind(listener_.get(), any.get(), any.size_bytes()) == 0);
     REQUIRE(::listen(listener_.get(), 0) == 0);
     for (int i = 0; i < 4; ++i) {
@@ -147,6 +148,68 @@ TEST_CASE("a host is waited for until each path to it has been tried, whatever t
     found = paths.step(now);
   }
   CHECK(found == PeerPaths::Found::kAnswer);
+}
+
+TEST_CASE("what happened on which path is said of a host where nobody listens on one of them") {
+  ControlFailover options;
+  options.notice = 10ms;
+  options.wait = 50ms;
+  const SilentHost host("127.0.0.2");
+  const auto addresses = addresses_of(host.address().port(), {"127.0.0.2", "127.0.0.3"});
+  PeerPaths paths(options, "rank 5 (node1, pid 7)", addresses, {});
+  int64_t now = now_ns();
+  paths.begin(host.address(), now, now);
+  PeerPaths::Found found = PeerPaths::Found::kNothing;
+  for (int i = 0; i < 1000 && found == PeerPaths::Found::kNothing; ++i) {
+    found = paths.step(now += kTickNs);
+  }
+  CHECK(found == PeerPaths::Found::kTooLate);
+  const std::string how = paths.how_silent(now);
+  INFO(how);
+  CHECK(how.find("127.0.0.2 did not answer, and 127.0.0.3 refused it, nobody listens there: the "
+                 "process has ended, or another host has that address") != std::string::npos);
+}
+
+TEST_CASE("a rank whose host refuses over a path of another rank of that host has ended") {
+  const bool same_host = GENERATE(true, false);
+  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  PeerConnections connections(epoll.get(), 3);
+  const Fd listener = listen_on(on_loopback(0)).value();
+  const std::vector<std::string> hosts{"127.0.0.2", "127.0.0.3"};
+  std::vector<Fd> ends;
+  for (uint32_t rank = 1; rank < 3; ++rank) {
+    ends.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const SocketAddress from = on_loopback(0, hosts[rank - 1]);
+    const SocketAddress to = must_have(local_address(listener.get()));
+    REQUIRE(::bind(ends.back().get(), from.get(), from.size_bytes()) == 0);
+    REQUIRE(::connect(ends.back().get(), to.get(), to.size_bytes()) == 0);
+    REQUIRE(
+        connections.add(rank, std::move(must_have(accept_from(listener.get())).value().fd), true)
+            .ok());
+  }
+  Sessions::Setup setup;
+  setup.options.on = true;
+  setup.key = key_of();
+  setup.names.resize(3, "a rank");
+  const ControlFailover options = setup.options;
+  auto sessions = Sessions::open(std::move(setup), 0, epoll.get(), connections).value();
+  const SilentHost silent("127.0.0.2");
+  const uint16_t port = silent.address().port();
+  sessions->set_addresses(1, addresses_of(port, hosts));
+  sessions->set_addresses(
+      2, addresses_of(port, same_host ? hosts : std::vector<std::string>{"127.0.0.3"}));
+  REQUIRE(sessions->lost(1, "its path is lost"));
+  const int64_t begin = now_ns();
+  int64_t now = begin;
+  std::vector<Sessions::Gone> gone;
+  while (now < begin + 60 * kSecondNs && gone.empty()) {
+    gone = sessions->step(Deadline(std::chrono::nanoseconds(now += kTickNs)));
+  }
+  REQUIRE(gone.size() == 1);
+  CHECK(gone[0].rank == 1);
+  CHECK(gone[0].how.ok() == same_host);
+  CHECK(now - begin >= ns_of(options.notice));
+  CHECK((now - begin < ns_of(options.wait)) == same_host);
 }
 
 TEST_CASE("time in which this process did not run does not count against a host") {

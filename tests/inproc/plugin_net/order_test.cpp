@@ -56,9 +56,7 @@ TEST_CASE("ordered net: messages wait for receives that come later") {
   }
 }
 
-Status finish_asleep(NetDriver& net,
-                     void* comm,
-                     const std::function<Result<void*>(End&)>& post) {
+Status finish_asleep(NetDriver& net, void* comm, const std::function<Result<void*>(End&)>& post) {
   End end(net, comm);
   void* request = nullptr;
   for (bool done = false; !done;) {

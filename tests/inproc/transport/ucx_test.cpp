@@ -1,13 +1,26 @@
 // The conformance suite over UCX. UCX_TLS comes from the environment (meson.build): once the
 // network's way of UCX, once its shared memory, which cannot report lost peers.
+#include <spdlog/sinks/ostream_sink.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <string_view>
 
 #include "base/bytes.hpp"
+#include "base/logger.hpp"
 #include "catch.hpp"
 #include "conformance.hpp"
+#include "scoped_variable.hpp"
+#include "transport/network_setup.hpp"
 #include "transport/ucx/envelope.hpp"
 #include "transport/ucx/ucx_transport.hpp"
+
+namespace ho {
+
+Result<MakeNetwork> ucx_network();  // as the table of networks names it
+
+}  // namespace ho
 
 namespace ho::conformance {
 namespace {
@@ -48,6 +61,24 @@ TEST_CASE("ucx: without a key it is refused") {
   UcxOptions options;
   options.key = JobKey::none(false);
   REQUIRE(UcxTransport::create(options).status().code() == StatusCode::kUnauthenticated);
+}
+
+TEST_CASE("ucx: that its links do not fail over is said once a process") {
+  const test::ScopedVariable failover("HORING_FAILOVER", "1");
+  std::ostringstream log;
+  logger().sinks().push_back(std::make_shared<spdlog::sinks::ostream_sink_st>(log));
+  NetworkSetup setup;
+  setup.key = JobKey::none(false);
+  for (int i = 0; i < 2; ++i) {
+    const auto network = ucx_network();
+    REQUIRE(network.ok());
+    CHECK_FALSE((*network)(setup).ok());
+  }
+  logger().sinks().pop_back();
+  const std::string text = log.str();
+  CHECK(text.find("HORING_FAILOVER=1 does nothing for links of HORING_TRANSPORT=ucx") !=
+        std::string::npos);
+  CHECK(std::ranges::count(text, '\n') == 1);
 }
 
 TEST_CASE("ucx: tokens differ by key, link, direction and nonces") {

@@ -487,7 +487,12 @@ class Records(Case):
     def test_a_folder_that_cannot_be_written_ends_the_start(self):
         job = self.start(HORING_RECORD_DIR=str(self.scratch / "missing"))
         self.assertNotEqual(job.wait(MOST), 0)
-        self.assertIn("HORING_RECORD_DIR", (self.scratch / "job.log").read_text())
+        self.assertIn(f"HORING_RECORD_DIR: the folder {self.scratch / 'missing'} is not there", (self.scratch / "job.log").read_text())
+
+    def test_a_signal_of_a_fault_is_refused_by_name(self):
+        job = self.start(HORING_RECORD_SIGNAL=str(int(signal.SIGSEGV)), HORING_RECORD_DIR=str(self.records))
+        self.assertNotEqual(job.wait(MOST), 0)
+        self.assertIn("HORING_RECORD_SIGNAL=11: takes 10 (SIGUSR1), 12 (SIGUSR2)", (self.scratch / "job.log").read_text())
 
 
 class Jobs(Case):
@@ -502,6 +507,10 @@ class Jobs(Case):
         names = [line.split()[0] for line in answer.stdout.splitlines()[1:]]
         for name in names:
             self.assertRegex(until("its ranks", lambda name=name: self.status(name[:8])).stdout, f"^job {name}: ")
+        listed = self.status("--json")
+        self.assertEqual(listed.returncode, 1)
+        self.assertIn("name one", listed.stderr)
+        self.assertEqual({each["job"] for each in json.loads(listed.stdout)["jobs"]}, set(names))
         unknown = self.status(names[0][:-1] + ("1" if names[0][-1] == "0" else "0"))
         self.assertEqual(unknown.returncode, 1)
         self.assertIn("runs on this host; near it: " + names[0], unknown.stderr)

@@ -133,8 +133,12 @@ Status change_link(const Cluster& cluster, uint32_t node, uint32_t rail, std::st
       return set_link_state(cluster, node, rail, state);
     }
   }
-  HORING_ASSIGN(const uint64_t rate, parse_rate_limit("rate", change, env::kMaxMbit));
-  return set_link_rate(cluster, node, rail, rate);
+  const Result<uint64_t> rate = parse_rate_limit("rate", change, env::kMaxMbit);
+  if (!rate.ok()) {
+    return invalid("a link is changed by up, down, blackhole or a rate; " +
+                   rate.status().message());
+  }
+  return set_link_rate(cluster, node, rail, *rate);
 }
 
 }  // namespace

@@ -78,18 +78,27 @@ int no_such_job(const std::string& wanted, const std::vector<std::string>& jobs)
 
 using Jobs = std::map<uint64_t, std::vector<RankReply>>;
 
-// One line each.
-int list(const Jobs& jobs, const std::string& wanted) {
+// One line each, or an object each.
+int list(const Jobs& jobs, const std::string& wanted, bool as_json) {
   auto columns = headed("lrrl", {"job", "ranks", "here", "program"});
+  nlohmann::ordered_json json{{"jobs", nlohmann::ordered_json::array()}};
   for (const auto& [job, replies] : jobs) {
     const JobView view = view_of(replies);
+    const auto here = std::ranges::count(replies, false, &RankReply::elsewhere);
+    json["jobs"].push_back({{"job", view.job},
+                            {"ranks", view.ranks.size()},
+                            {"here", here},
+                            {"program", view.program}});
     add_row(columns,
             {view.job,
              std::to_string(view.ranks.size()),
-             std::to_string(std::ranges::count(replies, false, &RankReply::elsewhere)),
+             std::to_string(here),
              view.program.empty() ? "does not answer" : view.program});
   }
-  std::fputs(aligned(columns).c_str(), stdout);
+  const std::string text =
+      as_json ? json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+              : aligned(columns);
+  std::fputs(text.c_str(), stdout);
   return fail(wanted.empty()
                   ? "several jobs run on this host: name one, or the beginning of its name"
                   : "several jobs begin with " + escaped(wanted) + ": name one");
@@ -215,7 +224,7 @@ int status_command(int argc, const char* const* argv) {
     return others.empty() ? no_job(folders, looked) : no_such_job(options.wanted, others);
   }
   if (jobs.size() > 1) {
-    return list(jobs, options.wanted);
+    return list(jobs, options.wanted, options.json);
   }
   const std::string job = job_name(jobs.begin()->first);
   if (options.record) {

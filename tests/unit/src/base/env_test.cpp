@@ -1,5 +1,6 @@
 #include "base/env.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <string>
 
@@ -63,6 +64,50 @@ TEST_CASE("words and switches have their values, and names that are not ours are
   const test::ScopedVariable misspelt(kMisspelt.name, "2");
   CHECK(unknown_names("HORING_RIALS") == std::vector<std::string>{"HORING_RIALS"});
   CHECK(unknown_names("HORING_SHM").empty());
+}
+
+TEST_CASE("the signal for records is one that a program leaves to others") {
+  CHECK_FALSE(record_signal()->has_value());
+  for (const int good : {SIGUSR1, SIGUSR2, SIGRTMIN, SIGRTMAX}) {
+    CHECK(accepts(kRecordSignal, std::to_string(good)));
+  }
+  for (const int bad : {0,
+                        SIGSEGV,
+                        SIGBUS,
+                        SIGFPE,
+                        SIGILL,
+                        SIGTRAP,
+                        SIGABRT,
+                        SIGKILL,
+                        SIGSTOP,
+                        SIGINT,
+                        SIGTERM,
+                        SIGQUIT,
+                        SIGHUP,
+                        SIGPIPE,
+                        SIGCHLD,
+                        SIGTSTP,
+                        65}) {
+    CHECK_FALSE(accepts(kRecordSignal, std::to_string(bad)));
+  }
+  const test::ScopedVariable set(kRecordSignal.name, std::to_string(SIGSEGV));
+  const std::string why = check_value(kRecordSignal).message();
+  CHECK(why.find("HORING_RECORD_SIGNAL=11: takes 10 (SIGUSR1), 12 (SIGUSR2), or ") == 0);
+  CHECK_FALSE(record_signal().ok());
+}
+
+TEST_CASE("values that mean the same are the same where ranks compare them") {
+  const auto compared = [](const Variable& variable, const char* value) {
+    const test::ScopedVariable set(variable.name, value);
+    return compared_text(variable);
+  };
+  for (const char* yes : {"1", "yes", "true", "on"}) {
+    CHECK(compared(kFailover, yes) == "1");
+  }
+  CHECK(compared(kFailover, "no") == compared_text(kFailover));
+  CHECK(compared(kFailover, "maybe") == "maybe");
+  CHECK(compared(kRails, "04") == "4");
+  CHECK(compared(kAlgorithm, "ring") == "ring");
 }
 
 TEST_CASE("powers of two, multiples and words are checked where a variable takes them") {

@@ -2,6 +2,7 @@
 
 #include "catch.hpp"
 #include "infos.hpp"
+#include "scoped_variable.hpp"
 
 namespace {
 
@@ -73,4 +74,14 @@ TEST_CASE("the settings hold the wire version, the variables and the group file"
   CHECK(none.back().value == "no group file");
   CHECK(with(R"({"groups":[["a","b"],["c"]]})") == with(R"({"groups": [["b","a"], ["c"]]})"));
   CHECK_FALSE(with(R"({"groups":[["a","b"],["c"]]})") == with(R"({"groups":[["a"],["b","c"]]})"));
+}
+
+TEST_CASE("two words for one meaning are one setting where ranks compare them") {
+  const auto with_failover = [](const char* value) {
+    const ho::test::ScopedVariable set("HORING_FAILOVER", value);
+    return ho::settings_that_must_match(std::nullopt);
+  };
+  CHECK(with_failover("yes") == with_failover("1"));
+  CHECK(with_failover("off") == with_failover("0"));
+  CHECK_FALSE(with_failover("1") == with_failover("0"));
 }

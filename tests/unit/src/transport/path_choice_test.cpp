@@ -161,11 +161,16 @@ TEST_CASE("a link that is taken elsewhere again soon moves to all other rails as
 }
 
 TEST_CASE("a rail that comes and goes is taken back later each time, until it stays") {
+  const bool peer_loses_it_first = GENERATE(false, true);
   Choice choice;
   const auto lose_after_ms = [&](int64_t ms) {
     choice.flows_over({equal(1)});
     choice.wait_ms(ms);
-    choice->on_lost(choice->over({equal(1)}), equal(1), choice.now());
+    if (peer_loses_it_first) {
+      choice->on_flows(choice->over({equal(2)}), false, choice.now());
+    } else {
+      choice->on_lost(choice->over({equal(1)}), equal(1), choice.now());
+    }
     choice.flows_over({equal(2), equal(3), equal(0)});
     const int64_t lost = choice.now();
     while (choice.better() != Rails{1}) {

@@ -123,7 +123,7 @@ TEST_CASE("spare memory of copies has a limit, and none of it is tiny") {
     memory.give_back(std::vector<std::byte>(16));
     memory.give_back(std::vector<std::byte>(16384));
   }
-  CHECK(memory.spare_bytes() == CopyMemory::kMostSpareBytes);
+  CHECK(memory.spare_bytes() == CopyMemory::kMaxSpareBytes);
 }
 
 TEST_CASE("over several connections a message has arrived when all before it have") {

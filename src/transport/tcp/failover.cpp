@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "connect/rail_interface.hpp"
 #include "os/clock.hpp"
+#include "transport/tcp/failover_log.hpp"
 
 namespace ho::tcp {
 namespace {
@@ -26,8 +27,7 @@ constexpr int64_t kOtherEndNs = 100 * kMs;
 constexpr int64_t kLookAgainNs = kMs;
 // Between the loss and the word that no path has reached the peer, where there are many.
 constexpr int64_t kWarnAfterNs = 3000 * kMs;
-// Between two looks at what has arrived: messages, and bytes of them that were copied. Copies then
-// lie where those before them lay a moment ago, in the processor's caches.
+// Between two looks at what has arrived: messages, and bytes of copies (CopyMemory).
 constexpr uint32_t kLookEvery = 32;
 constexpr uint64_t kLookEveryBytes = 32768;
 }  // namespace
@@ -148,6 +148,7 @@ void Failover::note_event(const Status& cause) {
     mending_ = true;
     cause_ = Status();
     warned_ = false;
+    wanted_at_ns_ = 0;
     lost_path_ = connections().path();
     lost_at_ns_ = now_ns();
   }
@@ -232,6 +233,7 @@ Status Failover::dial(bool wanted) {
       return {};
     }
     first_try_at_ns_ = first_try_at_ns_ == 0 ? now : first_try_at_ns_;
+    wanted_at_ns_ = wanted_at_ns_ == 0 ? now : wanted_at_ns_;
     if (now < dial_at_ns_) {
       wake_at(dial_at_ns_);
       return {};
@@ -295,7 +297,7 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
 }
 
 void Failover::warn_of_waiting(int64_t now) {
-  if (!std::exchange(warned_, true)) {
+  if (!std::exchange(warned_, true) && is_news("nowhere from " + lost_path_, now)) {
     log_warn(
         "{}; no path has reached it for {} ms, and each is tried again for {} ms "
         "(HORING_FAILOVER_WAIT_MS)",
@@ -446,19 +448,18 @@ void Failover::note_resumed() {
   log_resumed(now, home);
 }
 
-// One line for both ends: from the one that has dialled.
+// One line for both ends: from the one that has dialled. A link that nobody used did not wait.
 void Failover::log_resumed(int64_t now, bool home) const {
-  const std::string left = cause_.ok()
-                               ? fmt::format("{}: left {}", link_text(context_, key_), lost_path_)
-                               : cause_.message();
-  const bool warns = connections().way().dials && (home || !cause_.ok());
-  log_at(warns ? LogLevel::kWarn : LogLevel::kInfo,
-         "{}; went on over {}{} after {} ms, with {} messages sent again",
-         left,
-         connections().path(),
-         home ? ", the link's own rail," : "",
-         (now - lost_at_ns_) / kMs,
-         sent_again_);
+  const bool dialled = connections().way().dials;
+  log_went_on(
+      {.why = cause_.ok() ? fmt::format("{}: left {}", link_text(context_, key_), lost_path_)
+                          : cause_.message(),
+       .from = lost_path_,
+       .to = connections().path(),
+       .home = home,
+       .ms = (now - (dialled && wanted_at_ns_ != 0 ? wanted_at_ns_ : lost_at_ns_)) / kMs,
+       .sent_again = sent_again_},
+      dialled && (home || !cause_.ok()));
 }
 
 void Failover::sent(const FrameBytes& header, std::span<const ConstBytes> payload) {

@@ -162,6 +162,7 @@ class Failover {
   Status cause_;                   // ok: somebody chose to leave
   std::string lost_path_;
   int64_t lost_at_ns_ = 0;
+  int64_t wanted_at_ns_ = 0;  // since then; 0: nobody has used it
   int64_t first_try_at_ns_ = 0;
   int64_t reached_at_ns_ = 0;
   int64_t dial_at_ns_ = 0;

@@ -154,8 +154,8 @@ class LinkSendComm final : public LinkComm {
   [[nodiscard]] std::optional<PostedReceives::Slot> take_slot(int32_t tag);
   [[nodiscard]] Status write();
 
-  PostedReceives posted_;           // of what is not ordered()
-  uint64_t next_sequence_ = 1;      // of what is
+  PostedReceives posted_;       // of what is not ordered()
+  uint64_t next_sequence_ = 1;  // of what is
   std::array<std::byte, kMaxCreditBytes> credit_{};
   std::array<LinkRequest, kMaxRequests> requests_;
   // Those that are not all written yet, oldest first: a ring.

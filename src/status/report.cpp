@@ -53,7 +53,7 @@ bool is_left_by_all_at_once(uint8_t collective) {
 class Reporter {
  public:
   Reporter(ReportDepth depth, int64_t steady_ns, int64_t unix_ns)
-      : depth_(depth), offset_ns_(unix_ns - steady_ns) {}
+      : depth_(depth), steady_ns_(steady_ns), offset_ns_(unix_ns - steady_ns) {}
 
   [[nodiscard]] Json communicator(const WatchedCommunicator& communicator) const {
     const Recorder& recorder = *communicator.recorder;
@@ -325,12 +325,13 @@ class Reporter {
     return json;
   }
 
-  // 0 stays: never.
+  // 0 stays: never. What happens while the report is made happens at its time, not after it.
   [[nodiscard]] int64_t unix_time(int64_t steady_ns) const {
-    return steady_ns == 0 ? 0 : steady_ns + offset_ns_;
+    return steady_ns == 0 ? 0 : std::min(steady_ns, steady_ns_) + offset_ns_;
   }
 
   const ReportDepth depth_;
+  const int64_t steady_ns_;
   const int64_t offset_ns_;
   // Counts of whole interfaces, whoever sends there.
   const std::map<std::string, InterfaceBytes> interfaces_ = interface_bytes();

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "bootstrap/control/control_connection.hpp"
+#include "must_have.hpp"
 #include "planes.hpp"
 #include "rank_process.hpp"
 #include "scoped_variable.hpp"
@@ -288,7 +289,8 @@ TEST_CASE("gathers go on while all control connections are cut again and again")
 TEST_CASE("a killed process is found at once though lost connections are waited for") {
   const ScopedVariable on("HORING_FAILOVER", "1");
   const ScopedVariable wait("HORING_FAILOVER_WAIT_MS", "3600000");
-  const std::string address = ReservedPort().text();
+  const ReservedPort port;
+  const std::string address = port.text();
   RankProcess other(at(address, 1, 2));
   Ear ear;
   auto plane = ControlPlane::create(at(address, 0, 2), key_of(), deadline_after(kFar)).value();
@@ -301,7 +303,8 @@ TEST_CASE("a killed process is found at once though lost connections are waited 
 TEST_CASE("the end of rank 0 is found at once though lost connections are waited for") {
   const ScopedVariable on("HORING_FAILOVER", "1");
   const ScopedVariable wait("HORING_FAILOVER_WAIT_MS", "3600000");
-  const std::string address = ReservedPort().text();
+  const ReservedPort port;
+  const std::string address = port.text();
   RankProcess other(at(address, 0, 2));
   Ear ear;
   auto plane = ControlPlane::create(at(address, 1, 2), key_of(), deadline_after(kFar)).value();
@@ -316,7 +319,8 @@ TEST_CASE("the end of rank 0 is found at once though lost connections are waited
 TEST_CASE("a stopped process stays as long as its kernel answers, though its connection is lost") {
   const ScopedVariable on("HORING_FAILOVER", "1");
   const ScopedVariable wait("HORING_FAILOVER_WAIT_MS", "200");
-  const std::string address = ReservedPort().text();
+  const ReservedPort port;
+  const std::string address = port.text();
   RankProcess other(at(address, 1, 2));
   Ear ear;
   auto plane = ControlPlane::create(at(address, 0, 2), key_of(), deadline_after(kFar)).value();
@@ -340,12 +344,13 @@ TEST_CASE("a stopped process stays as long as its kernel answers, though its con
 TEST_CASE("the end of a process is found at once though a forked child of it lives on") {
   const ScopedVariable on("HORING_FAILOVER", GENERATE("0", "1"));
   const uint32_t dies = GENERATE(0U, 1U);
-  const std::string address = ReservedPort().text();
+  const ReservedPort port;
+  const std::string address = port.text();
   ForkedChild child;
   RankProcess other(at(address, dies, 2), "up", [&] { child.fork_it(); });
   Ear ear;
   auto plane =
-      ControlPlane::create(at(address, 1 - dies, 2), key_of(), deadline_after(kFar)).value();
+      must_have(ControlPlane::create(at(address, 1 - dies, 2), key_of(), deadline_after(kFar)));
   ear.listen(*plane);
   REQUIRE(gather(*plane, "up", "").get().ok());
   REQUIRE(child.is_there());

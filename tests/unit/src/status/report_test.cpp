@@ -81,6 +81,17 @@ TEST_CASE("a report names the ranks of the job, and times of day") {
   CHECK(wait.at("since_ns") == kUnixNow - 50);
 }
 
+TEST_CASE("what begins while a report is made does not begin after it") {
+  Part part;
+  OperationRecord record = part.begin(12);
+  record.progress.state = OperationProgress::State::kRunning;
+  record.progress.wait = {.kind = OperationWait::Kind::kSend, .since_ns = kSteadyNow + 5};
+  part.recorder->update(record);
+  const nlohmann::json report = part.report(ReportDepth::kNow);
+  const auto& operation = report.at("communicators").at(0).at("operations").at(0);
+  CHECK(operation.at("waits_for").at("since_ns") == report.at("time_ns"));
+}
+
 TEST_CASE("now is what is under way and the last that ended, all is what is kept") {
   Part part;
   for (uint32_t number = 1; number <= 3; ++number) {

@@ -123,7 +123,7 @@ struct RailUse {
   uint64_t failovers = 0;  // how often they have left it, or come back to it
   uint32_t links = 0;      // that have had connections
   double away = 0;         // of them, by the part of their messages that goes over other rails
-  uint32_t lost = 0;       // of them, that have lost their connections and have no others yet
+  uint32_t lost = 0;       // of them, that are waited for, have no connections and try for some
 };
 
 class Transport {

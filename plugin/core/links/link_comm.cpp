@@ -43,7 +43,9 @@ void LinkComm::say_leaving(Deadline deadline) {
   while (!passed(deadline) && connection_.transport->progress().ok()) {
     const Result<bool> sent = said ? Result<bool>(true) : link().try_send(leaving, {});
     said = sent.ok() && *sent;
-    if (!sent.ok() || !peek(true).ok() || peer_leaves_) {
+    const bool sound =
+        sent.ok() && (head_ || peek(true).ok());  // head_: something else comes first
+    if (!sound || peer_leaves_) {
       return;
     }
     if (said && connection_.transport->all_arrived()) {

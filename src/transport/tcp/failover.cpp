@@ -124,7 +124,6 @@ void Failover::lose(const Status& cause) {
   }
   collect_acknowledged();
   lost_ = true;
-  set_lost(true);
   note_event(connections().with_path(cause));
   const int64_t now = now_ns();
   choice_.on_lost(connections().way().shares, connections().failed_path(), now);
@@ -137,8 +136,8 @@ void Failover::lose(const Status& cause) {
 
 void Failover::set_lost(bool lost) {
   if (away_ && counted_lost_ != lost) {
-    rail_use().lost += lost ? 1U : -1U;
     counted_lost_ = lost;
+    lost ? ++rail_use().lost : --rail_use().lost;
   }
 }
 
@@ -227,6 +226,7 @@ void Failover::begin_attempt(std::vector<Share> shares) {
 
 Status Failover::dial(bool wanted) {
   const int64_t now = now_ns();
+  set_lost(lost_ && wanted);
   if (attempt_ == nullptr) {
     const bool begins = sources_.empty() ? opens_ : lost_;
     if (!begins || !wanted) {

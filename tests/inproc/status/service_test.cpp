@@ -89,11 +89,27 @@ std::string answer(const Fd& client) {
   }
 }
 
-uint64_t soon(std::promise<uint64_t>& promise) {
-  auto future = promise.get_future();
-  REQUIRE(future.wait_for(kSoon) == std::future_status::ready);
-  return future.get();
-}
+// The number of the question that a group is to ask. Lives longer than the group.
+class Requested {
+ public:
+  void of(StatusService::Member& group) {
+    group.ask_others_with([this](uint64_t number) {
+      number_.set_value(number);
+      return true;
+    });
+  }
+  [[nodiscard]] uint64_t soon() {
+    REQUIRE(future_.wait_for(kSoon) == std::future_status::ready);
+    return future_.get();
+  }
+  [[nodiscard]] bool not_yet() const {
+    return future_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+  }
+
+ private:
+  std::promise<uint64_t> number_;
+  std::future<uint64_t> future_ = number_.get_future();
+};
 
 }  // namespace
 
@@ -150,41 +166,29 @@ TEST_CASE("two jobs and two ranks of a process have sockets of their own") {
 
 TEST_CASE("the largest group asks for all, and no other one does") {
   const Folder folder;
-  std::promise<uint64_t> of_world;
-  std::promise<uint64_t> of_part;
+  Requested of_world;
+  Requested of_part;
   Groups groups;
-  groups.part->ask_others_with([&](uint64_t number) {
-    of_part.set_value(number);
-    return true;
-  });
-  groups.world->ask_others_with([&](uint64_t number) {
-    of_world.set_value(number);
-    return true;
-  });
+  of_part.of(*groups.part);
+  of_world.of(*groups.world);
   const Fd client = request(folder.sockets().at(0), kAskOthers);
-  const uint64_t number = soon(of_world);
+  const uint64_t number = of_world.soon();
   groups.world->take(number, 3, "{\"zero\": 0}");
-  CHECK(of_part.get_future().wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  CHECK(of_part.not_yet());
 }
 
 TEST_CASE("a rank that has left one group is asked over another one that it is in") {
   const Folder folder;
-  std::promise<uint64_t> of_world;
-  std::promise<uint64_t> of_part;
+  Requested of_world;
+  Requested of_part;
   Groups groups;
-  groups.part->ask_others_with([&](uint64_t number) {
-    of_part.set_value(number);
-    return true;
-  });
-  groups.world->ask_others_with([&](uint64_t number) {
-    of_world.set_value(number);
-    return true;
-  });
+  of_part.of(*groups.part);
+  of_world.of(*groups.world);
   const Fd client = request(folder.sockets().at(0), kAskOthers);
-  const uint64_t number = soon(of_world);
+  const uint64_t number = of_world.soon();
   groups.world->take(number, 1, "");  // rank 2 of the job, which is in no other group
   groups.world->take(number, 0, "");  // rank 3
-  CHECK(soon(of_part) == number);
+  CHECK(of_part.soon() == number);
   groups.part->take(number, 0, "{\"three\": 3}");
   groups.world->take(number, 3, "{\"zero\": 0}");
   CHECK(answer(client) == "0 {\"zero\": 0}\n2 gone\n3 {\"three\": 3}\n");
@@ -192,15 +196,12 @@ TEST_CASE("a rank that has left one group is asked over another one that it is i
 
 TEST_CASE("where the largest group can ask nobody the others ask for those they reach") {
   const Folder folder;
-  std::promise<uint64_t> of_part;
+  Requested of_part;
   Groups groups;
   groups.world->ask_others_with([](uint64_t) { return false; });
-  groups.part->ask_others_with([&](uint64_t number) {
-    of_part.set_value(number);
-    return true;
-  });
+  of_part.of(*groups.part);
   const Fd client = request(folder.sockets().at(0), kAskOthers);
-  groups.part->take(soon(of_part), 0, "{}");
+  groups.part->take(of_part.soon(), 0, "{}");
   CHECK(answer(client) == "0\n2\n3 {}\n");
 }
 

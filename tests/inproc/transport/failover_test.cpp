@@ -361,6 +361,14 @@ TEST_CASE("failover: a link that reaches its peer over no path says so once, and
       return one.received() == 1 && zero.through() && lost(0) == 0;
     });
     CHECK(words().size() == 1);  // of both ends, which are in one process here
+    ranks.drive_until([&] { return ranks.at(0).all_arrived() && ranks.at(1).all_arrived(); });
+    ranks.silence({kHosts[0], kHosts[1]});  // and nobody uses it any more
+    size_t turns = 0;
+    ranks.drive_until([&] {
+      turns += has(ranks.link(0).to_string(), ", lost") ? 1 : 0;
+      return turns > 1000;  // many more than after which a link counts as unused
+    });
+    CHECK(lost(0) == 0);
     CHECK(has(words().front(), ", rail 0, tcp 127.0.0.1 -> 127.0.0.1: "));
   }
   sinks.pop_back();

@@ -141,6 +141,7 @@ Status Plugin::start(const std::string& interface, Log log, SearchTuner search_t
 }
 
 Status Plugin::make() {
+  env::warn_of_misspelt_names();
   HORING_TRY(env::check_numbers());
   HORING_ASSIGN(Network network, network_from_environment());
   CollNet::Settings settings;

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <csignal>
 #include <cstdlib>
 #include <utility>
 
+#include "base/escaped.hpp"
+#include "base/log.hpp"
+#include "base/near_names.hpp"
 #include "base/quantity.hpp"
 
 namespace ho::env {
@@ -154,6 +158,32 @@ std::vector<std::string> unknown_names(std::string_view prefix) {
   }
   std::ranges::sort(names);
   return names;
+}
+
+std::vector<Misspelt> misspelt_names() {
+  constexpr std::string_view kPrefix = "HORING_";
+  constexpr size_t kMaxEdits = 2;  // or, of a long one, a quarter
+  std::vector<Misspelt> found;
+  for (const std::string& name : unknown_names(kPrefix)) {
+    const auto edits = [&](const Variable& variable) { return edit_distance(name, variable.name); };
+    const Variable& nearest = *std::ranges::min_element(kAll, {}, edits);
+    if (edits(nearest) <= std::max(kMaxEdits, (name.size() - kPrefix.size()) / 4)) {
+      found.push_back({name, nearest.name});
+    }
+  }
+  return found;
+}
+
+void warn_of_misspelt_names() {
+  static std::atomic<bool> warned = false;
+  if (warned.exchange(true)) {
+    return;
+  }
+  for (const Misspelt& each : misspelt_names()) {
+    log_warn("{} is set, and no variable has that name: is {} meant? (`horing env` lists all)",
+             escaped(each.name),
+             each.near);
+  }
 }
 
 Result<std::optional<PortRange>> port_range() {

@@ -125,6 +125,14 @@ HORING_VARIABLES(HORING_VARIABLE)
 [[nodiscard]] std::string compared_text(const Variable& variable);
 // Names in this process's environment that begin with `prefix` and are no variable of ours, sorted.
 [[nodiscard]] std::vector<std::string> unknown_names(std::string_view prefix);
+// One of those that is near to a variable's name, and that: a name that is misspelt does nothing.
+struct Misspelt {
+  std::string name;
+  std::string_view near;
+};
+[[nodiscard]] std::vector<Misspelt> misspelt_names();
+// In the log, once per process.
+void warn_of_misspelt_names();
 // Both ends are in it.
 struct PortRange {
   uint16_t first = 0;

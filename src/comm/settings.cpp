@@ -27,6 +27,7 @@ Result<std::optional<Algorithm>> forced_algorithm() {
 Result<CommunicatorSettings> CommunicatorSettings::from_environment() {
   static_assert(env::kPieceBytes.range->most <= kMaxPayloadBytes, "a piece is one message");
   // All of them, also those that are read later or only in some cases.
+  env::warn_of_misspelt_names();
   HORING_TRY(env::check_numbers());
   CommunicatorSettings settings;
   HORING_ASSIGN(settings.rules.forced, forced_algorithm());

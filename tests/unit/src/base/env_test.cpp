@@ -66,6 +66,18 @@ TEST_CASE("words and switches have their values, and names that are not ours are
   CHECK(unknown_names("HORING_SHM").empty());
 }
 
+TEST_CASE("a name that is nearly a variable's is told from those of others") {
+  CHECK(misspelt_names().empty());
+  const test::ScopedVariable others("HORING_PROGRAM", "x");
+  const test::ScopedVariable far("HORING_TEST_SEEDS", "7");
+  const test::ScopedVariable short_one("HORING_RIALS", "2");
+  const test::ScopedVariable cut_off("HORING_FAILOVER_WAIT", "7");
+  const std::vector<Misspelt> found = misspelt_names();
+  REQUIRE(found.size() == 2);
+  CHECK((found[0].name == "HORING_FAILOVER_WAIT" && found[0].near == kFailoverWaitMs.name));
+  CHECK((found[1].name == "HORING_RIALS" && found[1].near == kRails.name));
+}
+
 TEST_CASE("the signal for records is one that a program leaves to others") {
   CHECK_FALSE(record_signal()->has_value());
   for (const int good : {SIGUSR1, SIGUSR2, SIGRTMIN, SIGRTMAX}) {

@@ -106,7 +106,7 @@ bool Engine::serve() {
   }
   // What it returns it returns again to who drives next.
   static_cast<void>(network_->progress());
-  recorder_->set_rail_use(network_->rail_use());
+  note_rail_use();
   return network_->service() == Transport::Service::kSoon;
 }
 
@@ -286,7 +286,15 @@ void Engine::sleep(Driver::Lock& lock, Deadline deadline) {
 void Engine::note_waits() {
   collectives_.note_waits();
   if (network_ != nullptr) {
-    recorder_->set_rail_use(network_->rail_use());
+    note_rail_use();
+  }
+}
+
+void Engine::note_rail_use() {
+  const std::span<const RailUse> rails = network_->rail_use();
+  recorder_->set_rail_use(rails);
+  if (options_.trace) {
+    trace_.note_rails(rails, now_ns());
   }
 }
 

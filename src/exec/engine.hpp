@@ -159,6 +159,7 @@ class Engine final : private Driver::Driven {
                 Deadline deadline);
   void note_call() const;
   void note_waits();
+  void note_rail_use();
   [[nodiscard]] bool active() const { return messages_.active() || collectives_.active(); }
   void fail_locally(Driver::Lock& lock, const RunError& error);
   void end_all();

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/log.hpp"
 #include "os/fd.hpp"
@@ -63,6 +64,19 @@ std::string slice_line(const TraceSlice& slice, uint32_t rank) {
       slice.chunk,
       slice.phase,
       slice.rail);
+}
+
+std::string mark_line(size_t rail, const RailUse& use, int64_t at_ns, uint32_t rank) {
+  return fmt::format(
+      ",\n{{\"name\":\"rail {}: {} failovers, {} of {} links lost, carries {:.0f} %\","
+      "\"ph\":\"i\",\"s\":\"p\",\"pid\":{},\"tid\":2,\"ts\":{:.3f}}}",
+      rail,
+      use.failovers,
+      use.lost,
+      use.links + use.lost,
+      100 * use.own_share().value_or(1),
+      rank,
+      static_cast<double>(at_ns) / 1e3);
 }
 
 // How much of `tail`, the last bytes of a file of ours, is whole events. A writer that was killed
@@ -135,6 +149,22 @@ void TraceBuffer::add(const TraceSlice& slice) {
   }
 }
 
+void TraceBuffer::note_rails(std::span<const RailUse> rails, int64_t now_ns) {
+  rails_.resize(std::max(rails_.size(), rails.size()));
+  for (size_t rail = 0; rail < rails.size(); ++rail) {
+    const RailUse& use = rails[rail];
+    const RailUse before = std::exchange(rails_[rail], use);
+    if (use.failovers == before.failovers && use.lost == before.lost) {
+      continue;
+    }
+    if (marks_.size() < kMaxSlices) {
+      marks_.push_back({now_ns, rail, use});
+    } else {
+      ++dropped_;
+    }
+  }
+}
+
 Status TraceBuffer::append_to(const std::string& path, uint32_t rank, uint64_t job_id) const {
   const std::string name = file_name(path, rank);
   auto opened = open_log_file(name);
@@ -160,6 +190,9 @@ Status TraceBuffer::append_to(const std::string& path, uint32_t rank, uint64_t j
   text += track_names(rank);
   for (const TraceSlice& slice : slices_) {
     text += slice_line(slice, rank);
+  }
+  for (const RailMark& mark : marks_) {
+    text += mark_line(mark.rail, mark.use, mark.at_ns, rank);
   }
   text += kEnd;
   if (dropped_ > 0) {

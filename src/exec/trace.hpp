@@ -1,12 +1,15 @@
-// Slices for a Chrome/Perfetto trace: one per piece, on a track per rank and lane.
+// Slices for a Chrome/Perfetto trace: one per piece, on a track per rank and lane; and marks where
+// rails fail over.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.hpp"
 #include "plan/plan.hpp"
+#include "transport/transport.hpp"
 
 namespace ho {
 
@@ -36,6 +39,9 @@ class TraceBuffer {
   static constexpr size_t kMaxSlices = 1U << 20;
 
   void add(const TraceSlice& slice);
+  // As the rails are used now: a mark for each whose links have left it, come back to it, or lost
+  // or found their connections since the last call.
+  void note_rails(std::span<const RailUse> rails, int64_t now_ns);
   // Adds this rank's slices to the file, which all ranks of the job share: a JSON array of Chrome
   // trace events. Ranks take turns under a lock; a file of another job is started afresh. Where an
   // earlier writer was killed, what it left is cut after its last whole event. "%r" in the path
@@ -43,7 +49,15 @@ class TraceBuffer {
   [[nodiscard]] Status append_to(const std::string& path, uint32_t rank, uint64_t job_id) const;
 
  private:
+  struct RailMark {
+    int64_t at_ns;
+    size_t rail;
+    RailUse use;
+  };
+
   std::vector<TraceSlice> slices_;
+  std::vector<RailUse> rails_;  // at the last call
+  std::vector<RailMark> marks_;
   uint64_t dropped_ = 0;
 };
 

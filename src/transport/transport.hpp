@@ -121,9 +121,15 @@ struct WaitHint {
 // What has become of the links whose own rail is this one.
 struct RailUse {
   uint64_t failovers = 0;  // how often they have left it, or come back to it
-  uint32_t links = 0;      // that have had connections
+  uint32_t links = 0;      // that have connections
   double away = 0;         // of them, by the part of their messages that goes over other rails
-  uint32_t lost = 0;       // of them, that are waited for, have no connections and try for some
+  uint32_t lost = 0;       // that have none, are waited for, and try for some
+  // The part of the messages of all that it carries; nothing: there are none to speak of.
+  [[nodiscard]] std::optional<double> own_share() const {
+    return links > 0  ? std::optional(1 - away / links)
+           : lost > 0 ? std::optional(0.0)
+                      : std::nullopt;
+  }
 };
 
 class Transport {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "catch.hpp"
 #include "temporary_folder.hpp"
@@ -99,6 +100,30 @@ TEST_CASE("a writer that was killed at any byte leaves its whole events to the n
     const size_t before = kept < header ? 1 : whole_lines(torn);
     CHECK(events.size() == before + 5 + 2);
   }
+}
+
+TEST_CASE("rails that fail over leave marks, one for each change") {
+  const TraceFile file;
+  TraceBuffer buffer;
+  std::vector<RailUse> rails(2);
+  rails[1].links = 4;
+  buffer.note_rails(rails, 1000);  // links that begin are no news
+  rails[1] = {.failovers = 0, .links = 1, .away = 0, .lost = 3};
+  buffer.note_rails(rails, 2000);
+  buffer.note_rails(rails, 3000);
+  rails[1] = {.failovers = 4, .links = 4, .away = 4, .lost = 0};
+  buffer.note_rails(rails, 4000);
+  REQUIRE(buffer.append_to(file.path(), 3, kJob).ok());
+  std::vector<std::string> marks;
+  for (const auto& event : nlohmann::json::parse(file.text())) {
+    if (event.at("ph") == "i") {
+      CHECK(event.at("pid") == 3);
+      marks.push_back(event.at("name").get<std::string>() + " at " + event.at("ts").dump());
+    }
+  }
+  CHECK(marks ==
+        std::vector<std::string>{"rail 1: 0 failovers, 3 of 4 links lost, carries 100 % at 2.0",
+                                 "rail 1: 4 failovers, 0 of 4 links lost, carries 0 % at 4.0"});
 }
 
 TEST_CASE("a trace file that cannot be written is known before there is a trace") {

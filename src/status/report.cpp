@@ -149,9 +149,9 @@ class Reporter {
       const RailUse& use = rails[i];
       add_to(json, "failovers", use.failovers);
       add_to(json["rails"][i], "failovers", use.failovers);
-      if (use.links > 0) {
+      if (const std::optional<double> own_share = use.own_share()) {
         json["rails"][i]["links"] = use.links;
-        json["rails"][i]["own_share"] = 1 - use.away / use.links;
+        json["rails"][i]["own_share"] = *own_share;
         json["rails"][i]["lost_links"] = use.lost;
       }
     }
@@ -356,6 +356,7 @@ std::string report_json(const WatchedJob& job,
             {"time_ns", unix_ns},
             {"hosts", elsewhere ? std::vector<std::string>() : job.hosts},
             {"left_out", 0},
+            {"ended", job.ended},
             {"communicators", Json::array()}};
   const int indent = depth == ReportDepth::kAll ? 1 : -1;
   constexpr size_t kMoreDigits = 16;  // of "left_out"

@@ -45,6 +45,7 @@ struct WatchedJob {
   std::string program = {};
   std::vector<std::string> hosts = {};  // by rank; empty: not known yet
   std::vector<WatchedCommunicator> communicators = {};
+  uint64_t ended = 0;  // of them, that are there no more
   // Under NCCL, whose communicators are known by what they use: asked at each report, by its
   // thread.
   std::vector<WatchedRail> devices = {};

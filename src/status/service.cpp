@@ -159,8 +159,9 @@ void StatusService::Member::remove(uint64_t key) {
   }
   const std::scoped_lock lock(service_->mutex_);
   std::erase(keys_, key_in_job(key));
-  std::erase_if(watched_->job.communicators,
-                [gone = key_in_job(key)](const auto& each) { return each.key == gone; });
+  watched_->job.ended +=
+      std::erase_if(watched_->job.communicators,
+                    [gone = key_in_job(key)](const auto& each) { return each.key == gone; });
 }
 
 void StatusService::Member::set_name(uint64_t key, const std::string& name) {
@@ -321,9 +322,10 @@ void StatusService::leave(Member& member) {
   Watched& watched = *member.watched_;
   std::erase(watched.members, &member);
   std::erase(watched.requested, &member);
-  std::erase_if(watched.job.communicators, [&member](const WatchedCommunicator& each) {
-    return std::ranges::find(member.keys_, each.key) != member.keys_.end();
-  });
+  watched.job.ended +=
+      std::erase_if(watched.job.communicators, [&member](const WatchedCommunicator& each) {
+        return std::ranges::find(member.keys_, each.key) != member.keys_.end();
+      });
   if (watched.members.empty()) {
     if (!watched.path.empty()) {
       (void)::unlink(watched.path.c_str());

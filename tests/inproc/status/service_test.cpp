@@ -152,6 +152,9 @@ TEST_CASE("a group that ends takes its communicators with it, and the last one t
   REQUIRE(report.at("communicators").size() == 1);
   CHECK(report.at("communicators").at(0).at("ranks") == nlohmann::json({3, 1}));
   groups.part->remove(5);
+  const auto after = nlohmann::json::parse(answer(request(folder.sockets().at(0), kAskStatus)));
+  CHECK(after.at("communicators").empty());
+  CHECK(after.at("ended") == 2);
   groups.part.reset();
   CHECK(folder.sockets().empty());
 }

@@ -81,7 +81,7 @@ class Hang(Case):
         def look():
             view = self.view()
             states = [rank["state"] for rank in view["ranks"]] if view else []
-            return view if states == ["waits", "idle"] else None
+            return view if states == ["waits", "idle"] and view["waited_for"] else None
         try:
             view = until("rank 0 in the second barrier", look)
         except AssertionError as late:

@@ -11,6 +11,7 @@
 
 #include "base/escaped.hpp"
 #include "base/quantity.hpp"
+#include "cli/status/rails_view.hpp"
 #include "cli/subcommands/table.hpp"
 
 namespace ho {
@@ -18,20 +19,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kNsPerSecond = 1e9;
-
 // Of two ranks that could be named as the one that is waited for, the one that waits itself is not.
 bool waits(const RankView& view) {
   return view.state == "waits";
-}
-
-Json communicators_of(const RankView& rank) {
-  return rank.report.is_object() ? rank.report.at("communicators") : Json::array();
-}
-
-double seconds_between(int64_t earlier_ns, int64_t later_ns) {
-  return std::max(0.0,
-                  (static_cast<double>(later_ns) - static_cast<double>(earlier_ns)) / kNsPerSecond);
 }
 
 std::string since_text(double seconds) {
@@ -149,8 +139,10 @@ void read_operations(const Json& report, RankView& view) {
     read_connections(report, view);
   }
   if (view.state.empty()) {
-    view.state = report.at("communicators").empty() ? "starts" : "idle";
-    view.call = idle_text(view.calls, last_ended, now_ns);
+    view.state = !report.at("communicators").empty()       ? "idle"
+                 : report.value("ended", uint64_t{0}) == 0 ? "starts"
+                                                           : "ended";
+    view.call = view.state == "ended" ? "" : idle_text(view.calls, last_ended, now_ns);
   }
   for (const Json& communicator : report.at("communicators")) {
     const std::string cause = communicator.at("cause").get<std::string>();
@@ -215,6 +207,14 @@ void add_missing(JobView& view) {
                            [](const RankView& a, const RankView& b) { return a.rank < b.rank; });
 }
 
+// In a job that moves each rank waits for another one now and then: who is at work is the end of a
+// wait only where that is a long one.
+bool ends_wait(const RankView& rank, double waited_s) {
+  constexpr double kLongS = 1;
+  const bool at_work = rank.state == "moves" || rank.state == "idle" || rank.state == "starts";
+  return !waits(rank) && (!at_work || waited_s >= kLongS);
+}
+
 // Follows each wait to a rank that does not wait.
 std::vector<uint32_t> ends_of_waits(const std::vector<RankView>& ranks) {
   std::map<uint32_t, const RankView*> by_rank;
@@ -224,11 +224,13 @@ std::vector<uint32_t> ends_of_waits(const std::vector<RankView>& ranks) {
   std::set<uint32_t> ends;
   for (const RankView& start : ranks) {
     const RankView* at = &start;
+    double waited_s = 0;
     for (size_t hops = 0; hops <= ranks.size() && at != nullptr && waits(*at); ++hops) {
+      waited_s = std::max(waited_s, at->wait ? at->wait->since_s : 0);
       const auto next = at->wait && at->wait->rank ? by_rank.find(*at->wait->rank) : by_rank.end();
       at = next == by_rank.end() ? nullptr : next->second;
     }
-    if (at != nullptr && at != &start && !waits(*at)) {
+    if (at != nullptr && at != &start && ends_wait(*at, waited_s)) {
       ends.insert(at->rank);
     }
   }
@@ -379,69 +381,6 @@ RankView rank_view(const RankReply& reply) {
   return view;
 }
 
-// "" where it was not counted before, or counts began again.
-std::string rate_text(std::optional<uint64_t> now, std::optional<uint64_t> before, double seconds) {
-  return now && before && *now >= *before && seconds > 0
-             ? bytes_text(static_cast<double>(*now - *before) / seconds) + "/s"
-             : "";
-}
-
-// A job whose links reach no peer waits, and no rank is to blame.
-std::string lost_text(const std::vector<RailView>& rails) {
-  std::string text;
-  for (const RailView& rail : rails) {
-    if (rail.lost > 0) {
-      text += fmt::format(
-          "{} at {} ({}): {} of {} links have lost their connections and try all paths\n",
-          rail.interface,
-          rail.address,
-          rail.host,
-          rail.lost,
-          rail.links);
-    }
-  }
-  return text.empty() ? text : "\n" + text;
-}
-
-std::string rails_table(const JobView& view, const JobView* before) {
-  const std::vector<RailView> rails = rails_of(view);
-  if (rails.empty()) {
-    return "";
-  }
-  std::vector<std::string> titles{"host", "rail at", "interface", "Mbit/s"};
-  if (before != nullptr) {
-    titles.insert(titles.end(), {"sent", "received"});
-  }
-  const bool fails_over = std::ranges::any_of(
-      rails, [](const RailView& rail) { return rail.links > 0 || rail.failovers > 0; });
-  if (fails_over) {
-    titles.insert(titles.end(), {"failovers", "carries"});
-  }
-  auto columns = headed("lll" + std::string(titles.size() - 3, 'r'), titles);
-  const std::vector<RailView> earlier =
-      before == nullptr ? std::vector<RailView>() : rails_of(*before);
-  const auto key = [](const RailView& rail) {
-    return std::tie(rail.host, rail.address, rail.interface);
-  };
-  for (const RailView& rail : rails) {
-    std::vector<std::string> cells{
-        rail.host, rail.address, rail.interface, rail.mbit == 0 ? "?" : std::to_string(rail.mbit)};
-    if (before != nullptr) {
-      const auto same = std::ranges::find(earlier, key(rail), key);
-      const RailView was = same == earlier.end() ? RailView() : *same;
-      const double seconds = seconds_between(was.time_ns, rail.time_ns);
-      cells.push_back(rate_text(rail.sent_bytes, was.sent_bytes, seconds));
-      cells.push_back(rate_text(rail.received_bytes, was.received_bytes, seconds));
-    }
-    if (fails_over) {
-      cells.push_back(std::to_string(rail.failovers));
-      cells.push_back(rail.links == 0 ? "" : fmt::format("{:.0f} %", 100 * rail.own_share()));
-    }
-    add_row(columns, cells);
-  }
-  return "\n" + aligned(columns) + lost_text(rails);
-}
-
 std::string late_text(const JobView& view) {
   std::string text;
   for (const Lateness& late : view.late) {
@@ -471,50 +410,19 @@ std::string host_text(const JobView& view, const RankView& rank) {
 
 }  // namespace
 
+Json communicators_of(const RankView& rank) {
+  return rank.report.is_object() ? rank.report.at("communicators") : Json::array();
+}
+
+double seconds_between(int64_t earlier_ns, int64_t later_ns) {
+  constexpr double kNsPerSecond = 1e9;
+  return std::max(0.0,
+                  (static_cast<double>(later_ns) - static_cast<double>(earlier_ns)) / kNsPerSecond);
+}
+
 size_t JobView::answered() const {
   return static_cast<size_t>(
       std::ranges::count_if(ranks, [](const RankView& each) { return each.report.is_object(); }));
-}
-
-namespace {
-
-void add_rail(const RankView& rank, const Json& json, RailView& rail) {
-  rail.mbit = json.at("mbit").get<uint64_t>();
-  if (json.contains("sent_bytes")) {
-    rail.sent_bytes = json.at("sent_bytes").get<uint64_t>();
-    rail.received_bytes = json.at("received_bytes").get<uint64_t>();
-  }
-  rail.time_ns = rank.report.at("time_ns").get<int64_t>();
-  rail.elsewhere = rail.elsewhere && rank.elsewhere;
-  const auto links = json.value("links", uint64_t{0});
-  rail.failovers += json.value("failovers", uint64_t{0});
-  rail.links += links;
-  rail.away += static_cast<double>(links) * (1 - json.value("own_share", 1.0));
-  rail.lost += json.value("lost_links", uint64_t{0});
-}
-
-}  // namespace
-
-// All ranks of a host have the same ones, and links of their own.
-std::vector<RailView> rails_of(const JobView& view) {
-  std::map<std::tuple<std::string, std::string, std::string>, RailView> rails;
-  for (const RankView& rank : view.ranks) {
-    for (const Json& communicator : communicators_of(rank)) {
-      for (const Json& each : communicator.at("rails")) {
-        const auto address = escaped(each.at("address").get<std::string>());
-        const auto interface = escaped(each.at("interface").get<std::string>());
-        const auto [found, is_new] = rails.try_emplace({rank.host, address, interface},
-                                                       RailView{rank.host, address, interface});
-        found->second.elsewhere = is_new || found->second.elsewhere;
-        add_rail(rank, each, found->second);
-      }
-    }
-  }
-  std::vector<RailView> all;
-  for (auto& [key, rail] : rails) {
-    all.push_back(std::move(rail));
-  }
-  return all;
 }
 
 JobView view_of(const std::vector<RankReply>& replies) {

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "cli/status/rails_view.hpp"
+
 namespace ho {
 namespace {
 
@@ -79,6 +81,9 @@ struct Metrics {
   Metric own_share{"horing_rail_own_share",
                    "gauge",
                    "Part of the messages of the rail's own links that goes over it."};
+  Metric lost_links{"horing_rail_lost_links",
+                    "gauge",
+                    "The rail's own links that are waited for and reach their peer over no rail."};
   Metric late{"horing_rank_late_seconds",
               "gauge",
               "How much later than the middle rank it enters calls, median of the last ones."};
@@ -112,7 +117,8 @@ struct Metrics {
                                &sent,
                                &received,
                                &rail_failovers,
-                               &own_share}) {
+                               &own_share,
+                               &lost_links}) {
       all += each->text();
     }
     return all;
@@ -222,8 +228,9 @@ void add_rail(Metrics& metrics, const JobView& job, const RailView& rail) {
     metrics.speed.add(labels, rail.mbit * 125'000);
   }
   metrics.rail_failovers.add(labels, rail.failovers);
-  if (rail.links > 0) {
+  if (rail.links + rail.lost > 0) {
     metrics.own_share.add(labels, rail.own_share());
+    metrics.lost_links.add(labels, rail.lost);
   }
   if (rail.sent_bytes && rail.received_bytes) {
     metrics.sent.add(labels, *rail.sent_bytes);

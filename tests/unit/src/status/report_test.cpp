@@ -213,6 +213,9 @@ TEST_CASE("a rail says how often its links have left it and what it carries of t
   CHECK(communicator.at("rails").at(0).at("lost_links") == 2);
   CHECK(communicator.at("rails").at(1).at("failovers") == 0);
   CHECK_FALSE(communicator.at("rails").at(1).contains("own_share"));
+  part.recorder->set_rail_use(std::vector<RailUse>{{.lost = 2}, {}});
+  const nlohmann::json none = part.report(ReportDepth::kNow).at("communicators").at(0);
+  CHECK(none.at("rails").at(0).at("own_share") == 0);  // what they do not send it does not carry
 }
 
 TEST_CASE("the last collectives say for how long this rank was in them") {

@@ -1,6 +1,7 @@
 #include "cli/status/job_view.hpp"
 
 #include "catch.hpp"
+#include "cli/status/rails_view.hpp"
 #include "has.hpp"
 #include "reports.hpp"
 
@@ -19,6 +20,34 @@ TEST_CASE("waits are followed to the rank that waits for none") {
   CHECK(has(table, "all_reduce #5 of 1 MiB, 0 of 8 pieces"));
   CHECK(has(table, "recv from rank 1, rail 0, step 1 of 3, for 2 s"));
   CHECK(has(table, "Ranks wait in the end for rank 2 (here): idle, since 3 s"));
+}
+
+TEST_CASE("a rank at work ends a wait that is a long one, and one that is stopped any") {
+  const auto after = [](int64_t ns, const std::vector<RankReply>& others) {
+    std::vector<RankReply> replies{report_of({0, 1}, 2)};
+    nlohmann::json report = nlohmann::json::parse(replies[0].answer);
+    for (nlohmann::json& each : report.at("communicators").at(0).at("operations")) {
+      each.at("waits_for").at("since_ns") = test::kReportNow - ns;
+    }
+    replies[0].answer = report.dump();
+    replies.insert(replies.end(), others.begin(), others.end());
+    return view_of(replies).waited_for;
+  };
+  const std::vector<uint32_t> rank_1{1};
+  CHECK(after(999'000'000, {report_of({1, {}}, 2)}).empty());
+  CHECK(after(1'000'000'000, {report_of({1, {}}, 2)}) == rank_1);
+  CHECK(after(1'000'000, {{{0xabc, 1, 101}, 101, RankAnswer::kStopped, ""}}) == rank_1);
+}
+
+TEST_CASE("a rank whose communicators have all ended is told from one that has made none yet") {
+  RankReply reply = report_of({0, {}}, 1);
+  nlohmann::json report = nlohmann::json::parse(reply.answer);
+  report["communicators"] = nlohmann::json::array();
+  reply.answer = report.dump();
+  CHECK(view_of({reply}).ranks[0].state == "starts");
+  report["ended"] = 2;
+  reply.answer = report.dump();
+  CHECK(view_of({reply}).ranks[0].state == "ended");
 }
 
 TEST_CASE("a circle of waits has no end to be named") {
@@ -209,11 +238,15 @@ TEST_CASE("links that reach their peers over no path have a line of their own") 
   RankReply reply = report_of({0, {}}, 1);
   nlohmann::json report = nlohmann::json::parse(reply.answer);
   auto& rail = report.at("communicators").at(0).at("rails").at(0);
-  rail["links"] = 3;
+  rail["links"] = 1;
   rail["lost_links"] = 2;
   reply.answer = report.dump();
   CHECK(has(job_table(view_of({reply})),
             ": 2 of 3 links have lost their connections and try all paths"));
+  rail["links"] = 0;
+  rail["own_share"] = 0.0;
+  reply.answer = report.dump();
+  CHECK(has(job_table(view_of({reply})), "0      0 %"));
 }
 
 TEST_CASE("the rank that enters its calls last is named with how late it is") {

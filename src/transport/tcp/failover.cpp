@@ -9,7 +9,6 @@
 #include "base/log.hpp"
 #include "connect/rail_interface.hpp"
 #include "os/clock.hpp"
-#include "transport/tcp/failover_log.hpp"
 
 namespace ho::tcp {
 namespace {
@@ -41,15 +40,8 @@ Failover::Failover(Context& context, const LinkKey& key, bool& event)
       choice_(choice_options()),
       unopened_(context, key, event),
       epochs_(opens_),
-      replay_(context.replay) {}
-
-Failover::~Failover() {
-  set_lost(false);
-  if (away_) {
-    rail_use().links -= 1;
-    rail_use().away -= *away_;
-  }
-}
+      replay_(context.replay),
+      own_rail_(context.rail_use.at(key.rail.at())) {}
 
 LinkConnections& Failover::connections() {
   return sources_.empty() ? unopened_ : *sources_.back().connections;
@@ -124,8 +116,9 @@ void Failover::lose(const Status& cause) {
   }
   collect_acknowledged();
   lost_ = true;
-  note_event(connections().with_path(cause));
+  own_rail_.on_none(false);
   const int64_t now = now_ns();
+  loss_.note(connections().with_path(cause), connections().path(), now);
   choice_.on_lost(connections().way().shares, connections().failed_path(), now);
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
@@ -134,25 +127,36 @@ void Failover::lose(const Status& cause) {
   wake_at(dial_at_ns_);
 }
 
-void Failover::set_lost(bool lost) {
-  if (away_ && counted_lost_ != lost) {
-    counted_lost_ = lost;
-    lost ? ++rail_use().lost : --rail_use().lost;
+bool Failover::may_rest() const {
+  return flows() && attempt_ == nullptr && arriving_ == nullptr && sources_.size() == 1 &&
+         connections().at_message_start();
+}
+
+void Failover::rest(uint64_t received) {
+  static_cast<void>(replay_.on_counted(replay_.next()));
+  static_cast<void>(drain(sources_.size(), received));
+  attempt_.reset();
+  lost_ = true;
+  rests_ = true;
+  own_rail_.on_none(false);
+}
+
+void Failover::use() {
+  if (rests_) {
+    dial_at_ns_ = now_ns() + (opens_ ? 0 : kOtherEndNs);
+    wake_at(dial_at_ns_);
   }
 }
 
-// What happens until the link goes on is one event, with its first cause.
-void Failover::note_event(const Status& cause) {
-  if (!mending_) {
-    mending_ = true;
-    cause_ = Status();
-    warned_ = false;
-    wanted_at_ns_ = 0;
-    lost_path_ = connections().path();
-    lost_at_ns_ = now_ns();
-  }
-  if (cause_.ok()) {
-    cause_ = cause;
+// What ended well is lost if it cannot be had again.
+void Failover::end_rest(const Status& why, int64_t now) {
+  if (std::exchange(rests_, false)) {
+    const Status cause = why.ok() ? Status(StatusCode::kTimeout, "the peer did not answer") : why;
+    loss_.note(connections().with_path(cause.with_context("it was closed while idle")),
+               connections().path(),
+               now);
+    loss_.note_wanted(now);
+    reached_at_ns_ = now;
   }
 }
 
@@ -184,9 +188,14 @@ void Failover::arrive(const LinkClaim& claim, std::unique_ptr<Socket> socket) {
 
 void Failover::adopt(std::unique_ptr<LinkConnections> connections, const Status& reason) {
   const bool first_failed = sources_.empty() && !last_failure_.ok();
-  note_event(first_failed ? this->connections().with_path(last_failure_) : reason);
-  cause_ = reason.ok() ? cause_ : reason;  // for which these were opened
-  replaces_ = replaces_ || !sources_.empty() || !last_failure_.ok();
+  const bool rested = std::exchange(rests_, false);
+  loss_.note(first_failed ? this->connections().with_path(last_failure_) : reason,
+             this->connections().path(),
+             now_ns());
+  if (!reason.ok()) {
+    loss_.set_cause(reason);  // for which these were opened
+  }
+  replaces_ = replaces_ || (!sources_.empty() && !rested) || !last_failure_.ok();
   if (resume_ && !resume_->stated()) {
     sources_.pop_back();  // the peer has sent nothing over it
   }
@@ -226,14 +235,16 @@ void Failover::begin_attempt(std::vector<Share> shares) {
 
 Status Failover::dial(bool wanted) {
   const int64_t now = now_ns();
-  set_lost(lost_ && wanted);
+  if (lost_) {
+    own_rail_.on_none(wanted && !rests_);
+  }
   if (attempt_ == nullptr) {
     const bool begins = sources_.empty() ? opens_ : lost_;
     if (!begins || !wanted) {
       return {};
     }
     first_try_at_ns_ = first_try_at_ns_ == 0 ? now : first_try_at_ns_;
-    wanted_at_ns_ = wanted_at_ns_ == 0 ? now : wanted_at_ns_;
+    loss_.note_wanted(now);
     if (now < dial_at_ns_) {
       wake_at(dial_at_ns_);
       return {};
@@ -254,9 +265,13 @@ Status Failover::go_on_dialling(int64_t now) {
     return {};
   }
   // Where no message has come from there, another host may have that address.
-  if (lost_ && std::ranges::any_of(attempt_->refused(), [this](const Path& path) {
-        return std::ranges::count(carried_, path) > 0;
-      })) {
+  const bool refused = lost_ && std::ranges::any_of(attempt_->refused(), [this](const Path& path) {
+                         return std::ranges::count(carried_, path) > 0;
+                       });
+  if (refused || !dialled.ok() || now >= attempt_until_ns_) {
+    end_rest(dialled, now);
+  }
+  if (refused) {
     attempt_.reset();
     return give_up("its host says that nobody listens at its port any more");
   }
@@ -265,7 +280,7 @@ Status Failover::go_on_dialling(int64_t now) {
     attempt_failed(dialled, now);
     const bool first = sources_.empty();
     const auto limit = first ? context_.options.connect_timeout : context_.options.failover.timeout;
-    const int64_t since = std::max(first ? first_try_at_ns_ : lost_at_ns_, reached_at_ns_);
+    const int64_t since = std::max(first ? first_try_at_ns_ : loss_.began_ns(), reached_at_ns_);
     if ((lost_ || first) && now - since >= ns_of(limit) && !choice_.next()) {
       return give_up("no rail has reached it for " + std::to_string(limit.count()) + " ms");
     }
@@ -290,28 +305,17 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
     return;
   }
   choice_.on_not_reached(missing);
-  if (lost_ && (!choice_.next() || now - lost_at_ns_ >= kWarnAfterNs)) {
-    warn_of_waiting(now);
+  if (lost_ && (!choice_.next() || now - loss_.began_ns() >= kWarnAfterNs)) {
+    loss_.warn_of_waiting(now, context_.options.failover.timeout);
   }
   dial_at_ns_ = choice_.next() ? now : now + kRoundPauseNs;
-}
-
-void Failover::warn_of_waiting(int64_t now) {
-  if (!std::exchange(warned_, true) && is_news("nowhere from " + lost_path_, now)) {
-    log_warn(
-        "{}; no path has reached it for {} ms, and each is tried again for {} ms "
-        "(HORING_FAILOVER_WAIT_MS)",
-        cause_.message(),
-        (now - lost_at_ns_) / kMs,
-        context_.options.failover.timeout.count());
-  }
 }
 
 Status Failover::give_up(const std::string& why) {
   if (sources_.empty()) {
     return last_failure_;
   }
-  return {cause_.code(), cause_.message() + "; " + why};
+  return {loss_.cause().code(), loss_.cause().message() + "; " + why};
 }
 
 Result<bool> Failover::write_resume() {
@@ -386,7 +390,7 @@ void Failover::end(uint64_t received) {
   if (std::exchange(ended_, true)) {
     return;
   }
-  set_lost(false);
+  own_rail_.on_none(false);
   attempt_.reset();
   arriving_.reset();
   if (resume_ && !resume_->stated()) {
@@ -425,7 +429,7 @@ void Failover::note_resumed() {
   const double part = part_over(home_, way.shares);
   const bool home = part == 1;
   // As both ends see it, whichever has noticed first: over one more path alone is no failover.
-  const bool was_home = away_.value_or(0) == 0;
+  const bool was_home = away_ == 0;
   const std::vector<Path> before = std::exchange(over_, paths_of(way.shares));
   std::ranges::copy_if(over_, std::back_inserter(carried_), [this](const Path& path) {
     return std::ranges::count(carried_, path) == 0;
@@ -433,33 +437,22 @@ void Failover::note_resumed() {
   leaves_interface_ |= way.dials && connections().left_interface();
   const bool left = std::ranges::any_of(
       before, [&](const Path& path) { return std::ranges::count(over_, path) == 0; });
-  rail_use().links += away_ ? 0U : 1U;
-  rail_use().away += 1 - part - away_.value_or(0);
   away_ = 1 - part;
-  set_lost(false);
+  own_rail_.on_connections(away_);
   choice_.on_flows(way.shares, way.dials, now);
   event_ = true;
-  mending_ = false;
   last_failure_ = Status();
-  if (!std::exchange(replaces_, false)) {
-    return;
+  const bool replaced = std::exchange(replaces_, false);
+  if (replaced && (home || was_home || left)) {
+    own_rail_.count_failover();
   }
-  rail_use().failovers += uint64_t{home || was_home || left};
-  log_resumed(now, home);
-}
-
-// One line for both ends: from the one that has dialled. A link that nobody used did not wait.
-void Failover::log_resumed(int64_t now, bool home) const {
-  const bool dialled = connections().way().dials;
-  log_went_on(
-      {.why = cause_.ok() ? fmt::format("{}: left {}", link_text(context_, key_), lost_path_)
-                          : cause_.message(),
-       .from = lost_path_,
-       .to = connections().path(),
-       .home = home,
-       .ms = (now - (dialled && wanted_at_ns_ != 0 ? wanted_at_ns_ : lost_at_ns_)) / kMs,
-       .sent_again = sent_again_},
-      dialled && (home || !cause_.ok()));
+  loss_.end(now,
+            replaced,
+            {.link = link_text(context_, key_),
+             .path = connections().path(),
+             .home = home,
+             .dialled = way.dials,
+             .sent_again = sent_again_});
 }
 
 void Failover::sent(const FrameBytes& header, std::span<const ConstBytes> payload) {
@@ -593,7 +586,10 @@ std::string Failover::state() const {
   if (ended_ || !lost_) {
     return {};
   }
-  return connections().path() + ", lost, " +
+  if (rests_ && attempt_ == nullptr) {
+    return connections().path() + ", closed while idle";
+  }
+  return connections().path() + (rests_ ? ", closed while idle, " : ", lost, ") +
          (attempt_ == nullptr ? "about to try another way" : "tries " + attempt_->path());
 }
 

@@ -17,8 +17,10 @@
 
 #include "transport/tcp/connection.hpp"
 #include "transport/tcp/context.hpp"
+#include "transport/tcp/failover_log.hpp"
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/link_connections.hpp"
+#include "transport/tcp/own_rail.hpp"
 #include "transport/tcp/path_choice.hpp"
 #include "transport/tcp/paths.hpp"
 #include "transport/tcp/replay.hpp"
@@ -31,7 +33,6 @@ class Failover {
  public:
   // event: as LinkConnections has it.
   Failover(Context& context, const LinkKey& key, bool& event);
-  ~Failover();
   Failover(const Failover&) = delete;
   Failover& operator=(const Failover&) = delete;
 
@@ -78,6 +79,13 @@ class Failover {
   void on_read_failed(uint64_t number, const Status& cause);
   void on_received(uint64_t received);
 
+  // An idle link is closed, and opened anew when it is used. Whether it may be, now:
+  [[nodiscard]] bool may_rest() const;
+  // Both ends have received all that was sent.
+  void rest(uint64_t received);
+  // The first use since.
+  void use();
+
   // Being replaced, with something to be sent or awaited.
   [[nodiscard]] bool mending() const {
     return attempt_ != nullptr || (resume_ && !flows() && !lost_);
@@ -103,9 +111,7 @@ class Failover {
   [[nodiscard]] PathChoice::Options choice_options();
   void move_to_better();
   void lose(const Status& cause);
-  void set_lost(bool lost);
-  void warn_of_waiting(int64_t now);
-  void note_event(const Status& cause);
+  void end_rest(const Status& why, int64_t now);
   void adopt(std::unique_ptr<LinkConnections> connections, const Status& reason);
   void begin_attempt(std::vector<Share> shares);
   [[nodiscard]] Status dial(bool wanted);
@@ -120,9 +126,6 @@ class Failover {
   void collect_acknowledged();
   [[nodiscard]] Replay::Written written_at(uint64_t number);
   void note_resumed();
-  void log_resumed(int64_t now, bool home) const;
-  // Of the link's own rail.
-  [[nodiscard]] RailUse& rail_use() { return context_.rail_use.at(home_.own.at()); }
   void wake_at(int64_t time_ns) { context_.poller->wake_at(time_ns); }
   [[nodiscard]] bool loses(const Status& cause) const;
 
@@ -150,19 +153,15 @@ class Failover {
   int64_t lent_since_ns_ = 0;  // what is lent of the messages before that one; 0: nothing is
   uint64_t lent_before_ = 0;
 
-  std::optional<double> away_;     // as RailUse; nothing: no connections have stood yet
+  OwnRail own_rail_;
+  double away_ = 0;                // the part that went over other rails last
   std::vector<Path> over_;         // that messages have flowed over last
   std::vector<Path> carried_;      // ever
   bool leaves_interface_ = false;  // this host's routing leaves no other way
   bool lost_ = false;              // those in use
-  bool counted_lost_ = false;      // in RailUse
-  bool warned_ = false;            // that no path has reached the peer since
-  bool mending_ = false;           // since lost_at_ns_, because of cause_
+  bool rests_ = false;             // they were closed, both ends agreed, and nobody wants others
   bool replaces_ = false;          // others, or a first try that failed
-  Status cause_;                   // ok: somebody chose to leave
-  std::string lost_path_;
-  int64_t lost_at_ns_ = 0;
-  int64_t wanted_at_ns_ = 0;  // since then; 0: nobody has used it
+  LossEvent loss_;
   int64_t first_try_at_ns_ = 0;
   int64_t reached_at_ns_ = 0;
   int64_t dial_at_ns_ = 0;

@@ -4,14 +4,15 @@
 #include <array>
 #include <functional>
 #include <mutex>
+#include <utility>
 
 #include "base/log.hpp"
-#include "os/clock.hpp"
 
 namespace ho::tcp {
 namespace {
 
-constexpr int64_t kNewsNs = 5'000'000'000;
+constexpr int64_t kNsPerMs = 1'000'000;
+constexpr int64_t kNewsNs = 5000 * kNsPerMs;
 
 }  // namespace
 
@@ -35,15 +36,46 @@ bool is_news(const std::string& event, int64_t now_ns) {
   return true;
 }
 
-void log_went_on(const WentOn& link, bool warns) {
-  const bool news = warns && is_news(link.from + " to " + link.to, now_ns());
-  log_at(news ? LogLevel::kWarn : LogLevel::kInfo,
+void LossEvent::note(const Status& cause, const std::string& path, int64_t now_ns) {
+  if (!under_way_) {
+    under_way_ = true;
+    warned_ = false;
+    cause_ = Status();
+    path_ = path;
+    began_ns_ = now_ns;
+    wanted_at_ns_ = 0;
+  }
+  if (cause_.ok()) {
+    cause_ = cause;
+  }
+}
+
+void LossEvent::warn_of_waiting(int64_t now_ns, std::chrono::milliseconds limit) {
+  if (!std::exchange(warned_, true) && is_news("nowhere from " + path_, now_ns)) {
+    log_warn(
+        "{}; no path has reached it for {} ms, and each is tried again for {} ms "
+        "(HORING_FAILOVER_WAIT_MS)",
+        cause_.message(),
+        (now_ns - began_ns_) / kNsPerMs,
+        limit.count());
+  }
+}
+
+void LossEvent::end(int64_t now_ns, bool logs, const End& how) {
+  under_way_ = false;
+  if (!logs) {
+    return;
+  }
+  const bool warns =
+      how.dialled && (how.home || !cause_.ok()) && is_news(path_ + " to " + how.path, now_ns);
+  const int64_t since_ns = how.dialled && wanted_at_ns_ != 0 ? wanted_at_ns_ : began_ns_;
+  log_at(warns ? LogLevel::kWarn : LogLevel::kInfo,
          "{}; went on over {}{} after {} ms, with {} messages sent again",
-         link.why,
-         link.to,
-         link.home ? ", the link's own rail," : "",
-         link.ms,
-         link.sent_again);
+         cause_.ok() ? how.link + ": left " + path_ : cause_.message(),
+         how.path,
+         how.home ? ", the link's own rail," : "",
+         (now_ns - since_ns) / kNsPerMs,
+         how.sent_again);
 }
 
 }  // namespace ho::tcp

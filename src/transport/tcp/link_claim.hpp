@@ -15,6 +15,8 @@
 namespace ho::tcp {
 
 inline constexpr const char* kHandshakePurpose = "data";
+// A claim with failover has a byte for each of its two rails.
+inline constexpr size_t kMaxFailoverRails = 256;
 
 struct LinkClaim {
   GlobalRank from;

@@ -1,6 +1,7 @@
 #include "transport/tcp/tcp_link.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.hpp"
 #include "os/clock.hpp"
@@ -30,18 +31,20 @@ std::string TcpLink::to_string() const {
   if (!error_.ok()) {
     return connections().path() + ", failed";
   }
-  if (failover_ != nullptr) {
-    const std::string state = failover_->state();
-    return state.empty() ? connections().to_string() : state;
+  if (idle_close_.closing()) {
+    return connections().path() + ", closing (idle)";
   }
-  return idle_close_.closing() ? connections_.path() + ", closing (idle)"
-                               : connections_.to_string();
+  const std::string state = failover_ == nullptr ? "" : failover_->state();
+  return state.empty() ? connections().to_string() : state;
 }
 
 // Every try call: the sticky error, the mark of use, and opening anew after an idle close.
 Status TcpLink::enter_call() {
   event_ = false;
   last_used_turn_ = context_.turn;
+  if (std::exchange(rests_, false)) {
+    failover_->use();
+  }
   if (error_.ok() && failover_ == nullptr && connections_.may_dial_again()) {
     if (Status status = connections_.dial(); !status.ok()) {
       return fail(status);
@@ -190,7 +193,10 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
       return true;
     }
     HORING_TRY(on_close_frame(frame, parts, connection));
-    if (failover_ == nullptr && frame.type != Frame::Type::kCloseHint && !messages_flow()) {
+    // Of a link without failover it may be gone now. Those that were replaced are read to their
+    // end.
+    const bool goes_on = failover_ != nullptr && connection.drained();
+    if (!goes_on && frame.type != Frame::Type::kCloseHint && !messages_flow()) {
       return false;
     }
   }
@@ -253,12 +259,21 @@ bool TcpLink::take_unseen_event() {
   return unseen;
 }
 
+// Other connections: what was said of those before them, and not heard, is no longer so.
+void TcpLink::note_epoch() {
+  if (std::exchange(closing_epoch_, failover_->epoch()) != failover_->epoch()) {
+    idle_close_.on_closed();
+  }
+}
+
 void TcpLink::advance_failover() {
   if (!error_.ok() || !send_error_.ok()) {
     return;
   }
-  const bool wanted = send_active_ || recv_active_ || recently_used();
+  note_epoch();
+  const bool wanted = send_active_ || recv_active_ || (recently_used() && !rests_);
   const Status status = failover_->advance({.wanted = wanted, .received = received_count_});
+  note_epoch();
   if (!status.ok()) {
     failover_->end(received_count_);
     event_ = true;
@@ -276,23 +291,38 @@ bool TcpLink::all_arrived() {
 }
 
 void TcpLink::advance() {
+  Status status;
   if (failover_ != nullptr) {
+    status = closes() ? advance_closing() : Status();  // the peer ends behind its answer
     advance_failover();
   }
-  Status status;
-  if (error_.ok() && failover_ == nullptr && connections_.dialling()) {
-    status = connections_.dial();
-  } else if (idle_close_.closing() || idle_close_.has_unwritten()) {
-    status = advance_closing();
-  } else if (idle_close_.hint_came() && may_begin_close()) {
-    begin_close();
-  } else if (messages_flow() && !recv_active_ && !recently_used() && may_inspect()) {
-    status = inspect();
+  if (status.ok()) {
+    status = advance_open();
   }
   if (!status.ok()) {
     event_ = true;
     static_cast<void>(fail(status));  // the next call returns it
   }
+}
+
+Status TcpLink::advance_open() {
+  if (error_.ok() && failover_ == nullptr && connections_.dialling()) {
+    return connections_.dial();
+  }
+  if (closes()) {
+    return advance_closing();
+  }
+  if (idle_close_.hint_came() && may_begin_close()) {
+    begin_close();
+  } else if (messages_flow() && !recv_active_ && !recently_used() && may_inspect()) {
+    return inspect();
+  }
+  return {};
+}
+
+bool TcpLink::closes() const {
+  const bool can = failover_ == nullptr || failover_->flows();
+  return can && (idle_close_.closing() || idle_close_.has_unwritten());
 }
 
 void TcpLink::tick() {
@@ -337,9 +367,10 @@ bool TcpLink::may_inspect() {
 }
 
 bool TcpLink::may_begin_close() const {
-  return failover_ == nullptr && messages_flow() && idle_close_.may_begin() && !send_active_ &&
-         !recv_active_ && !view_ready_ && last_used_turn_ < context_.turn &&
-         connections_.at_message_start();
+  const bool at_rest = messages_flow() && idle_close_.may_begin() && !send_active_ &&
+                       !recv_active_ && !view_ready_ && last_used_turn_ < context_.turn;
+  return at_rest &&
+         (failover_ == nullptr ? connections_.at_message_start() : failover_->may_rest());
 }
 
 void TcpLink::begin_close() {
@@ -360,12 +391,17 @@ Result<bool> TcpLink::write_close_frames() {
   while (idle_close_.has_unwritten()) {
     const std::span<std::byte> bytes = idle_close_.unwritten();
     iovec buffer{bytes.data(), bytes.size()};
-    HORING_ASSIGN(const size_t written,
-                  connections_.of_message(sent_count_).write(std::span(&buffer, 1), bytes.size()));
-    if (written == 0) {
+    const Result<size_t> written =
+        connections().of_message(sent_count_).write(std::span(&buffer, 1), bytes.size());
+    if (!written.ok() && failover_ != nullptr) {
+      failover_->on_write_failed(written.status());
       return false;
     }
-    idle_close_.wrote(written);
+    HORING_TRY(written.status());
+    if (*written == 0) {
+      return false;
+    }
+    idle_close_.wrote(*written);
   }
   return true;
 }
@@ -380,10 +416,21 @@ Status TcpLink::advance_closing() {
     return {};
   }
   if (!connections_.dials()) {
-    close();
+    close_idle();
     return {};
   }
   return inspect();
+}
+
+// Both ends have received all that was sent.
+void TcpLink::close_idle() {
+  if (failover_ == nullptr) {
+    connections_.close();
+  } else {
+    failover_->rest(received_count_);
+    rests_ = true;
+  }
+  idle_close_.on_closed();
 }
 
 // Reads headers and acts on those that are close frames. A message's stays for the next receive.
@@ -432,11 +479,14 @@ Status TcpLink::on_close_frame(const Frame& frame,
                                std::span<const Bytes> parts,
                                Connection& connection) {
   connection.next_message_after_bare_header(parts);
-  if (failover_ != nullptr) {
-    // Connections that were replaced before the two ends had agreed hold the rest of that.
-    const bool rest = frame.type == Frame::Type::kCount && connection.drained();
-    return rest ? Status()
-                : Status(StatusCode::kProtocol, "a close frame on a link that fails over");
+  if (connection.drained()) {
+    return {};  // what was said over connections that were replaced is no longer so
+  }
+  const bool closes =
+      frame.type == Frame::Type::kCloseRequest || frame.type == Frame::Type::kCloseHint ||
+      frame.type == Frame::Type::kCloseAccept || frame.type == Frame::Type::kCloseRefuse;
+  if (!closes) {
+    return {StatusCode::kProtocol, "a frame that says where to go on, among messages"};
   }
   IdleClose::Messages now = messages();
   now.more_behind = !connection.at_message_start();
@@ -454,7 +504,7 @@ Status TcpLink::on_close_frame(const Frame& frame,
       return {};
     case IdleClose::Then::kClose:
       event_ = true;
-      close();
+      close_idle();
       return {};
   }
   return {};

@@ -2,7 +2,7 @@
 // in which order and on which of the connections (message k on number k modulo their count), and
 // compares each header with what is expected. How the peer is reached is LinkConnections' job, what
 // both ends say before an idle link is closed is IdleClose's. With failover the connections are
-// those of Failover, which replaces them; idle links are not closed then.
+// those of Failover, which replaces them.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,9 @@ class TcpLink final : public Link {
   // Whether closing may begin, here or with a hint to the peer, and when the link was last used.
   [[nodiscard]] bool may_begin_close() const;
   void begin_close();
-  [[nodiscard]] bool likely_to_close() const { return idle_close_.likely(); }
+  [[nodiscard]] bool likely_to_close() const {
+    return idle_close_.likely() && (failover_ == nullptr || failover_->flows());
+  }
   [[nodiscard]] uint64_t last_used_turn() const { return last_used_turn_; }
   [[nodiscard]] uint64_t memory_bytes() const;
 
@@ -91,9 +93,8 @@ class TcpLink final : public Link {
   [[nodiscard]] bool recently_used() const;
   [[nodiscard]] HeaderRead header_read(uint32_t payload_bytes) const;
   [[nodiscard]] bool messages_flow() const {
-    const bool open =
-        failover_ == nullptr ? connections_.open() && !idle_close_.closing() : failover_->flows();
-    return open && error_.ok();
+    const bool open = failover_ == nullptr ? connections_.open() : failover_->flows();
+    return open && !idle_close_.closing() && error_.ok();
   }
 
   // Close frames, which take their place among the messages.
@@ -108,6 +109,7 @@ class TcpLink final : public Link {
   [[nodiscard]] Result<bool> write_close_frames();
   [[nodiscard]] Status advance_closing();
 
+  void close_idle();
   void close();
   Status fail(const Status& cause);
   // The cause names the path.
@@ -116,7 +118,11 @@ class TcpLink final : public Link {
   // Reading failed. ok: other connections will take over.
   [[nodiscard]] Status fail_receiving(const Status& cause);
   [[nodiscard]] Status fail_ended();
+  void note_epoch();
   void advance_failover();
+  [[nodiscard]] Status advance_open();
+  // Close frames are to be written or awaited.
+  [[nodiscard]] bool closes() const;
 
   Context& context_;
   const LinkKey key_;
@@ -127,11 +133,13 @@ class TcpLink final : public Link {
   Status error_;                        // of the link; each call returns it
   Status send_error_;
   uint64_t last_used_turn_ = 0;
+  bool rests_ = false;  // with failover: it was closed while idle, and has not been used since
 
   // Sending: the head message.
   bool send_active_ = false;
   OutgoingMessage outgoing_;
   uint64_t sent_count_ = 0;
+  uint32_t closing_epoch_ = 0;  // of the connections that close frames speak of
   uint32_t sending_epoch_ = 0;  // of the connections that have the head's beginning
 
   // Receiving.

@@ -38,6 +38,11 @@ Status check_options(const TcpOptions& options) {
     return invalid("HORING_TCP_STREAMS must be 1 to " + std::to_string(kMaxLinkConnections) +
                    ", not " + std::to_string(options.connections_per_link));
   }
+  if (options.failover.on && options.rails.size() > kMaxFailoverRails) {
+    return invalid("links that fail over take at most " + std::to_string(kMaxFailoverRails) +
+                   " rails, there are " + std::to_string(options.rails.size()) +
+                   "; choose them with HORING_SOCKET_IFNAME, or set HORING_FAILOVER=0");
+  }
   for (const RailInterface& rail : options.rails) {
     if (rail.pace && rail.pace->slot >= Pacer::kMaxRails) {
       return invalid("at most " + std::to_string(Pacer::kMaxRails) + " rails can be paced");

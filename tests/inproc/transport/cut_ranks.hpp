@@ -22,6 +22,7 @@ inline const std::vector<std::string> kHosts{"127.0.0.1", "127.0.0.2"};
 struct Setting {
   std::vector<std::string> hosts = kHosts;
   uint32_t connections_per_link = 1;
+  uint32_t max_connections = 256;
   bool believes_kernel = true;  // else only counts say what has arrived
   std::chrono::milliseconds timeout{60000};
   uint64_t copied_bytes = uint64_t{16} << 20;
@@ -106,6 +107,7 @@ class Ranks {
     for (uint32_t rank = 0; rank < 2; ++rank) {
       TcpCase config;
       config.connections_per_link = setting.connections_per_link;
+      config.max_connections = setting.max_connections;
       TcpOptions options = options_of(config, GlobalRank(rank), 2);
       options.rails.clear();
       for (const std::string& host : setting.hosts) {

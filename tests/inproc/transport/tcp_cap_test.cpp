@@ -17,11 +17,12 @@ class Pair {
  public:
   static constexpr uint32_t kNoCap = 256;
 
-  explicit Pair(uint32_t connections_per_link)
-      : Pair(connections_per_link, {connections_per_link, connections_per_link}) {}
-  Pair(uint32_t connections_per_link, const std::array<uint32_t, 2>& caps) {
+  Pair(uint32_t connections_per_link, bool fails_over)
+      : Pair(connections_per_link, {connections_per_link, connections_per_link}, fails_over) {}
+  Pair(uint32_t connections_per_link, const std::array<uint32_t, 2>& caps, bool fails_over) {
     TcpCase config;
     config.connections_per_link = connections_per_link;
+    config.fails_over = fails_over;
     for (uint32_t rank = 0; rank < 2; ++rank) {
       config.max_connections = caps.at(rank);
       auto transport = TcpTransport::listen(options_of(config, GlobalRank(rank), 2));
@@ -92,7 +93,7 @@ void let_rank_0_ask_to_close(const Pair& pair) {
 }
 
 TEST_CASE("tcp: a large message follows a close request that a message crossed") {
-  const Pair pair(1);
+  const Pair pair(1, GENERATE(false, true));
   pass(pair, 0, 0);
   Link& left = pair.link(0, 0);
   Link& right = pair.link(1, 0);
@@ -124,7 +125,7 @@ TEST_CASE("tcp: a large message follows a close request that a message crossed")
 }
 
 TEST_CASE("tcp: a close request is met by a rank that awaits a message on another connection") {
-  const Pair pair(3);
+  const Pair pair(3, GENERATE(false, true));
   pass(pair, 0, 0);
   // Rank 1 waits for the second message before rank 0 asks to close, and waits on.
   std::vector<std::byte> got(8);
@@ -149,8 +150,9 @@ void let_rank_1_hint(const Pair& pair) {
 }
 
 TEST_CASE("tcp: a rank above its cap has idle links closed that its peer opened") {
+  const bool fails_over = GENERATE(false, true);
   for (const uint32_t connections_per_link : {1U, 3U}) {
-    const Pair pair(connections_per_link, {Pair::kNoCap, connections_per_link});
+    const Pair pair(connections_per_link, {Pair::kNoCap, connections_per_link}, fails_over);
     for (uint32_t round = 0; round < 3; ++round) {
       pass(pair, 0, round);
       pass(pair, 1, round);
@@ -162,7 +164,7 @@ TEST_CASE("tcp: a rank above its cap has idle links closed that its peer opened"
 
 TEST_CASE(
     "tcp: a rank that is asked to close a link it uses does so only when a message has passed") {
-  const Pair pair(1, {Pair::kNoCap, 1});
+  const Pair pair(1, {Pair::kNoCap, 1}, GENERATE(false, true));
   let_rank_1_hint(pair);
   // Rank 0 waits for a message on the link when the hint comes.
   std::vector<std::byte> got(8);
@@ -183,7 +185,7 @@ TEST_CASE(
 }
 
 TEST_CASE("tcp: a message that crosses a close hint arrives whole") {
-  const Pair pair(1, {Pair::kNoCap, 1});
+  const Pair pair(1, {Pair::kNoCap, 1}, GENERATE(false, true));
   let_rank_1_hint(pair);
   const std::vector<std::byte> large = pattern(8, kLargeBytes);
   std::vector<std::byte> got(large.size());
@@ -197,8 +199,9 @@ TEST_CASE("tcp: a message that crosses a close hint arrives whole") {
 }
 
 TEST_CASE("tcp: a close request and a close hint may cross") {
+  const bool fails_over = GENERATE(false, true);
   for (const uint32_t connections_per_link : {1U, 3U}) {
-    const Pair pair(connections_per_link);
+    const Pair pair(connections_per_link, fails_over);
     let_rank_1_hint(pair);
     for (int turn = 0; turn < 3; ++turn) {
       REQUIRE(pair.at(0).progress().ok());
@@ -215,12 +218,13 @@ TEST_CASE("tcp: a close request and a close hint may cross") {
 
 // What ranks do in a job: messages of all sizes on all channels, more links than the cap allows,
 // and one rank that is late each round.
-void exchange_under_cap(uint32_t connections_per_link, uint32_t cap) {
+void exchange_under_cap(uint32_t connections_per_link, uint32_t cap, bool fails_over) {
   constexpr uint32_t kRanks = 3;
   constexpr uint32_t kRounds = 60;
   TcpCase config;
   config.connections_per_link = connections_per_link;
   config.max_connections = cap;
+  config.fails_over = fails_over;
   const std::string errors = run_ranks(tcp_under_test(config), kRanks, [&](Rank& rank) -> Status {
     for (uint32_t round = 0; round < kRounds; ++round) {
       if (round % kRanks == rank.self.value()) {
@@ -264,16 +268,17 @@ void exchange_under_cap(uint32_t connections_per_link, uint32_t cap) {
 }
 
 TEST_CASE("tcp: ranks that use more links than the cap lose no message") {
-  exchange_under_cap(1, 2);
+  exchange_under_cap(1, 2, GENERATE(false, true));
 }
 
 TEST_CASE("tcp: ranks that use more links of several connections than the cap lose no message") {
-  exchange_under_cap(3, 2);
+  exchange_under_cap(3, 2, GENERATE(false, true));
 }
 
 TEST_CASE("tcp: idle connections above the cap close and open again") {
   TcpCase config;
   config.max_connections = 3;
+  config.fails_over = GENERATE(false, true);
   const UnderTest under_test = tcp_under_test(config);
   std::atomic<int> above_cap = 1;
   const std::string errors = run_ranks(under_test, 4, [&](Rank& rank) -> Status {

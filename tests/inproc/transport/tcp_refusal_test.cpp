@@ -18,6 +18,7 @@
 #include "catch.hpp"
 #include "conformance.hpp"
 #include "connect/handshake_io.hpp"
+#include "has.hpp"
 #include "os/socket.hpp"
 #include "reserved_port.hpp"
 #include "tcp_ranks.hpp"
@@ -236,6 +237,18 @@ TEST_CASE("tcp: keys of links that cannot be are refused") {
                              LinkKey{GlobalRank(1), RailIndex(0), 0, kLinkChannelCount}}) {
     REQUIRE((*transport)->link(bad).status().code() == StatusCode::kInvalidArgument);
   }
+}
+
+TEST_CASE("tcp: more rails than a claim can name are refused where links fail over") {
+  TcpOptions options = options_of({}, GlobalRank(0), 2);
+  options.rails.resize(257, options.rails.front());
+  CHECK(TcpTransport::listen(options).ok());
+  options.failover.on = true;
+  const Status status = TcpTransport::listen(options).status();
+  CHECK(status.code() == StatusCode::kInvalidArgument);
+  CHECK(has(status, "at most 256 rails, there are 257"));
+  options.rails.pop_back();
+  CHECK(TcpTransport::listen(options).ok());
 }
 
 TEST_CASE("tcp: garbage on the data port is dropped and disturbs nobody") {

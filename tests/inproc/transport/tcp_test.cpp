@@ -36,6 +36,7 @@ TEST_CASE("tcp passes the suite with paced rails") {
 TEST_CASE("tcp passes the suite with fewer connections than links") {
   TcpCase options;
   options.max_connections = 2;
+  options.fails_over = GENERATE(false, true);
   run_suite(tcp_under_test(options));
 }
 

@@ -76,7 +76,7 @@ Result<bool> LinkHandshaking::ready(const Result<bool>& advanced) const {
   const Status status =
       late ? Status(StatusCode::kTimeout,
                     fmt::format("peer {}: the connection that data is to take is not there within "
-                                "{} ms (HORING_CONNECT_TIMEOUT_MS): {}; with HORING_FAILOVER=1 the "
+                                "{} ms (HORING_CONNECT_TIMEOUT_MS): {}; with failover the "
                                 "rank that accepts opens it, so firewalls must let it through",
                                 line_.peer(),
                                 end_.timeout.count(),

@@ -105,8 +105,8 @@ Status check_claim(const LinkClaim& claim, const TcpOptions& options) {
   }
   if (claim.fails_over != options.failover.on) {
     return refuse("rank " + std::to_string(claim.from.value()) + " runs " +
-                  (claim.fails_over ? "with" : "without") + " HORING_FAILOVER=1, " + self +
-                  (claim.fails_over ? " without" : " with") + "; set it on all ranks or on none");
+                  (claim.fails_over ? "without" : "with") + " HORING_FAILOVER=0, " + self +
+                  (claim.fails_over ? " with" : " without") + "; set it on all ranks or on none");
   }
   // Either end may open connections anew.
   const bool opener = claim.fails_over || opens(claim.from, options.self, claim.channel);

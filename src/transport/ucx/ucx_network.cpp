@@ -21,11 +21,12 @@ Status cannot_pace(const RailPace& pace) {
               name + "=tcp, or run with --emulate namespaces or --rail-rate none"};
 }
 
-// Who switched it on counts on it. Each communicator makes a transport: one line a process.
+// Who sets the variable counts on it. Each communicator makes a transport: one line a process.
 void say_that_links_do_not_fail_over() {
   static std::atomic<bool> said = false;
+  const bool set = env::text_if_set(env::kFailover).has_value();
   const Result<bool> failover = env::flag(env::kFailover);
-  if (failover.ok() && *failover && !said.exchange(true)) {
+  if (set && failover.ok() && *failover && !said.exchange(true)) {
     const std::string name(env::kTransport.name);
     log_warn(
         "{}=1 does nothing for links of {}=ucx, which end with their rail; the control plane "

@@ -223,7 +223,7 @@ TEST_CASE("settings change the way of the data, not the result") {
       Setting{"HORING_DIRECT_MAX_BYTES", "900000"},
       Setting{"HORING_TCP_STREAMS", "3"},
       Setting{"HORING_TCP_MAX_CONNECTIONS", "2"},
-      Setting{"HORING_FAILOVER", "1"},
+      Setting{"HORING_FAILOVER", "0"},
       Setting{"HORING_RAIL_PACE_MBIT", "10000"},
       Setting{"HORING_SHM_RING_BYTES", "8192"},
       Setting{"HORING_SHM_SINGLE_COPY", "0"},
@@ -286,16 +286,17 @@ TEST_CASE("auto goes by a file of levels, in a split by its part of them") {
 }
 
 TEST_CASE("a job listens in HORING_PORT_RANGE alone, and a split that finds no port names it") {
-  // A port for each of the four ranks; the ranks find each other at one of their own.
-  const uint16_t first = free_ports(4);
-  const ScopedVariable range("HORING_PORT_RANGE", range_text(first, 4));
+  // Of each of the four ranks one for data and one for its control connection; they find each other
+  // at another one.
+  const uint16_t first = free_ports(8);
+  const ScopedVariable range("HORING_PORT_RANGE", range_text(first, 8));
   require_job({"2x2"}, [](ho_comm* comm) {
     sweep_all(comm, {std::nullopt});
     ho_comm* part = nullptr;
     expect(ho_comm_split(comm, 0, 0, &part) != HO_OK, "there is no port for another communicator");
     const std::string why = ho_last_error_message();
     expect(why.find("HORING_PORT_RANGE=") != std::string::npos &&
-               why.find("all 4 ports are in use") != std::string::npos,
+               why.find("all 8 ports are in use") != std::string::npos,
            why.c_str());
   });
 }

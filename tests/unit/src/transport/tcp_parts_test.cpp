@@ -102,10 +102,10 @@ TEST_CASE(
   REQUIRE(refused([](LinkClaim& c) { c.weight = 17; }));
   options.failover.on = false;
   REQUIRE(has(check_claim(claim, options),
-              "rank 6 runs with HORING_FAILOVER=1, rank 5 without; set it on all ranks"));
+              "rank 6 runs without HORING_FAILOVER=0, rank 5 with; set it on all ranks"));
   options.failover.on = true;
   claim.fails_over = false;
-  REQUIRE(has(check_claim(claim, options), "rank 6 runs without HORING_FAILOVER=1, rank 5 with"));
+  REQUIRE(has(check_claim(claim, options), "rank 6 runs with HORING_FAILOVER=0, rank 5 without"));
 }
 
 TEST_CASE("a claim without failover has the bytes that it had before there was failover") {

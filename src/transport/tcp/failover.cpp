@@ -22,6 +22,9 @@ constexpr std::chrono::milliseconds kReachWithin{1500};
 constexpr int64_t kRoundPauseNs = 200 * kMs;
 // The end that opens the link begins; the other one, if nothing has come by then.
 constexpr int64_t kOtherEndNs = 100 * kMs;
+// An attempt that is older when the connections in use are lost leads nowhere: threads answer
+// sooner.
+constexpr int64_t kStaleNs = 150 * kMs;
 // Between two looks at what has arrived, of a caller that waits for that and gets no copy.
 constexpr int64_t kLookAgainNs = kMs;
 // Between the loss and the word that no path has reached the peer, where there are many.
@@ -29,6 +32,7 @@ constexpr int64_t kWarnAfterNs = 3000 * kMs;
 // Between two looks at what has arrived: messages, and bytes of copies (CopyMemory).
 constexpr uint32_t kLookEvery = 32;
 constexpr uint64_t kLookEveryBytes = 32768;
+
 }  // namespace
 
 Failover::Failover(Context& context, const LinkKey& key, bool& event)
@@ -52,19 +56,11 @@ const LinkConnections& Failover::connections() const {
 }
 
 std::vector<Path> Failover::paths() const {
-  const std::vector<RailInterface>& own = context_.options.rails;
-  const std::vector<std::string>& peer = context_.peers.at(key_.peer.at()).rail_addresses;
-  std::vector<Path> distinct;  // rails may share a NIC
-  for (const Path& path : paths_from(key_.rail, own.size(), peer.size())) {
-    const bool known = std::ranges::any_of(distinct, [&](const Path& other) {
-      return own[path.own.at()].address == own[other.own.at()].address &&
-             peer[path.peer.at()] == peer[other.peer.at()];
-    });
-    if (!known) {
-      distinct.push_back(path);
-    }
+  std::vector<std::string> own;
+  for (const RailInterface& rail : context_.options.rails) {
+    own.push_back(rail.address);
   }
-  return distinct;
+  return distinct_paths(key_.rail, own, context_.peers.at(key_.peer.at()).rail_addresses);
 }
 
 PathChoice::Options Failover::choice_options() {
@@ -122,6 +118,9 @@ void Failover::lose(const Status& cause) {
   choice_.on_lost(connections().way().shares, connections().failed_path(), now);
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
+  if (now - attempt_began_ns_ >= kStaleNs) {
+    attempt_.reset();
+  }
   log_debug("link lost its connections: {}", cause.message());
   event_ = true;
   wake_at(dial_at_ns_);
@@ -229,7 +228,8 @@ void Failover::begin_attempt(std::vector<Share> shares) {
                                                    .reach_within = reach_within,
                                                    .keeps_interface = !sources_.empty(),
                                                    .leaves_interface = leaves_interface_});
-  attempt_until_ns_ = now_ns() + ns_of(reach_within + context_.options.failover.answer);
+  attempt_began_ns_ = now_ns();
+  attempt_until_ns_ = attempt_began_ns_ + ns_of(reach_within + context_.options.failover.answer);
   down_ = attempt_->check_interfaces();
 }
 

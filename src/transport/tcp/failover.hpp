@@ -165,6 +165,7 @@ class Failover {
   int64_t first_try_at_ns_ = 0;
   int64_t reached_at_ns_ = 0;
   int64_t dial_at_ns_ = 0;
+  int64_t attempt_began_ns_ = 0;
   int64_t attempt_until_ns_ = 0;
   Status down_;  // not ok: why the attempt cannot succeed
   Status last_failure_;

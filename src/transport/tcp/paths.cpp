@@ -43,6 +43,22 @@ std::vector<Path> paths_from(RailIndex rail, size_t own_rails, size_t peer_rails
   return paths;
 }
 
+std::vector<Path> distinct_paths(RailIndex rail,
+                                 const std::vector<std::string>& own,
+                                 const std::vector<std::string>& peer) {
+  std::vector<Path> distinct;
+  for (const Path& path : paths_from(rail, own.size(), peer.size())) {
+    const bool known = std::ranges::any_of(distinct, [&](const Path& other) {
+      return own[path.own.at()] == own[other.own.at()] &&
+             peer[path.peer.at()] == peer[other.peer.at()];
+    });
+    if (!known) {
+      distinct.push_back(path);
+    }
+  }
+  return distinct;
+}
+
 uint32_t Epochs::begin() {
   last_ += 2;
   return last_;

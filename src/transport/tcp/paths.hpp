@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/index.hpp"
@@ -34,6 +35,11 @@ struct Share {
 // All there are, in the order in which they are tried: the link's own rail, then equal rails from
 // the next one on, then all others.
 [[nodiscard]] std::vector<Path> paths_from(RailIndex rail, size_t own_rails, size_t peer_rails);
+// The same of rails with these addresses, of which some may share a NIC: each pair of addresses
+// once.
+[[nodiscard]] std::vector<Path> distinct_paths(RailIndex rail,
+                                               const std::vector<std::string>& own,
+                                               const std::vector<std::string>& peer);
 
 // Numbers each attempt of one link to get connections. Both ends may try at once: the end that
 // opens the link takes even numbers, the other one odd ones, so no two attempts are equal, and the

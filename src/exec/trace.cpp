@@ -67,14 +67,17 @@ std::string slice_line(const TraceSlice& slice, uint32_t rank) {
 }
 
 std::string mark_line(size_t rail, const RailUse& use, int64_t at_ns, uint32_t rank) {
+  const std::optional<double> own = use.own_share();
   return fmt::format(
-      ",\n{{\"name\":\"rail {}: {} failovers, {} of {} links lost, carries {:.0f} %\","
-      "\"ph\":\"i\",\"s\":\"p\",\"pid\":{},\"tid\":2,\"ts\":{:.3f}}}",
+      ",\n{{\"name\":\"rail {}: {} failovers{}\",\"ph\":\"i\",\"s\":\"p\",\"pid\":{},\"tid\":2,"
+      "\"ts\":{:.3f}}}",
       rail,
       use.failovers,
-      use.lost,
-      use.links + use.lost,
-      100 * use.own_share().value_or(1),
+      own ? fmt::format(", {} of {} links lost, carries {:.0f} %",
+                        use.lost,
+                        use.links + use.lost,
+                        100 * *own)
+          : "",
       rank,
       static_cast<double>(at_ns) / 1e3);
 }

@@ -126,9 +126,8 @@ struct RailUse {
   uint32_t lost = 0;       // that have none, are waited for, and try for some
   // The part of the messages of all that it carries; nothing: there are none to speak of.
   [[nodiscard]] std::optional<double> own_share() const {
-    return links > 0  ? std::optional(1 - away / links)
-           : lost > 0 ? std::optional(0.0)
-                      : std::nullopt;
+    const uint32_t all = links + lost;
+    return all == 0 ? std::nullopt : std::optional((links - away) / all);
   }
 };
 

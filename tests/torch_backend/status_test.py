@@ -94,11 +94,11 @@ class Groups(unittest.TestCase):
         return json.loads(answer.stdout) if answer.returncode == 0 else None
 
     def once(self, states: list[str]) -> Any:
-        """The job, when its ranks are in these states."""
+        """The job, when its ranks are in these states, and it is said who is waited for."""
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             view = self.view()
-            if view and [each["state"] for each in view["ranks"]] == states and all(
+            if view and view["waited_for"] and [each["state"] for each in view["ranks"]] == states and all(
                 len(each["report"]["communicators"]) == 2 for each in view["ranks"]
             ):
                 return view

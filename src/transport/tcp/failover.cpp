@@ -22,8 +22,10 @@ constexpr std::chrono::milliseconds kReachWithin{1500};
 constexpr int64_t kRoundPauseNs = 200 * kMs;
 // The end that opens the link begins; the other one, if nothing has come by then.
 constexpr int64_t kOtherEndNs = 100 * kMs;
-// An attempt that is older when the connections in use are lost leads nowhere: threads answer
-// sooner.
+// The same after an idle close: both use the link soon, and one attempt is enough. What was lost so
+// long before its link is used is no news, and opened like that too.
+constexpr int64_t kRestNs = 1000 * kMs;
+// An attempt that is older when the connections in use are lost leads nowhere.
 constexpr int64_t kStaleNs = 150 * kMs;
 // Between two looks at what has arrived, of a caller that waits for that and gets no copy.
 constexpr int64_t kLookAgainNs = kMs;
@@ -141,21 +143,18 @@ void Failover::rest(uint64_t received) {
 }
 
 void Failover::use() {
-  if (rests_) {
-    dial_at_ns_ = now_ns() + (opens_ ? 0 : kOtherEndNs);
-    wake_at(dial_at_ns_);
-  }
+  dial_at_ns_ = rests_ ? now_ns() + (opens_ ? 0 : kRestNs) : dial_at_ns_;
+  wake_at(dial_at_ns_);
 }
 
 // What ended well is lost if it cannot be had again.
-void Failover::end_rest(const Status& why, int64_t now) {
+void Failover::end_rest(const Status& why) {
   if (std::exchange(rests_, false)) {
-    const Status cause = why.ok() ? Status(StatusCode::kTimeout, "the peer did not answer") : why;
-    loss_.note(connections().with_path(cause.with_context("it was closed while idle")),
+    loss_.note(connections().with_path(why.with_context("it had no connection while idle")),
                connections().path(),
-               now);
-    loss_.note_wanted(now);
-    reached_at_ns_ = now;
+               attempt_began_ns_);
+    loss_.note_wanted(attempt_began_ns_);
+    reached_at_ns_ = attempt_began_ns_;
   }
 }
 
@@ -244,6 +243,12 @@ Status Failover::dial(bool wanted) {
       return {};
     }
     first_try_at_ns_ = first_try_at_ns_ == 0 ? now : first_try_at_ns_;
+    if (lost_ && loss_.is_forgotten(now - kRestNs)) {
+      rests_ = true;
+      loss_.forget();
+      choice_.begin_round();
+      use();
+    }
     loss_.note_wanted(now);
     if (now < dial_at_ns_) {
       wake_at(dial_at_ns_);
@@ -268,10 +273,8 @@ Status Failover::go_on_dialling(int64_t now) {
   const bool refused = lost_ && std::ranges::any_of(attempt_->refused(), [this](const Path& path) {
                          return std::ranges::count(carried_, path) > 0;
                        });
-  if (refused || !dialled.ok() || now >= attempt_until_ns_) {
-    end_rest(dialled, now);
-  }
   if (refused) {
+    end_rest({StatusCode::kPeerLost, "and cannot be opened again"});
     attempt_.reset();
     return give_up("its host says that nobody listens at its port any more");
   }
@@ -294,6 +297,7 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
                       ? Status(StatusCode::kTimeout,
                                attempt_->path() + ": it took the connection and did not answer")
                       : why;
+  end_rest(last_failure_);
   log_debug("link tries another way: {}", last_failure_.message());
   const std::vector<Share> tried = attempt_->way().shares;
   const std::vector<Path> missing = attempt_->missing();
@@ -305,7 +309,8 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
     return;
   }
   choice_.on_not_reached(missing);
-  if (lost_ && (!choice_.next() || now - loss_.began_ns() >= kWarnAfterNs)) {
+  const int64_t since = now - loss_.began_ns();
+  if (lost_ && since >= (choice_.next() ? kWarnAfterNs : kRoundPauseNs)) {
     loss_.warn_of_waiting(now, context_.options.failover.timeout);
   }
   dial_at_ns_ = choice_.next() ? now : now + kRoundPauseNs;
@@ -442,7 +447,8 @@ void Failover::note_resumed() {
   choice_.on_flows(way.shares, way.dials, now);
   event_ = true;
   last_failure_ = Status();
-  const bool replaced = std::exchange(replaces_, false);
+  const bool crossed = loss_.cause().ok() && before == over_;  // two attempts
+  const bool replaced = std::exchange(replaces_, false) && !crossed;
   if (replaced && (home || was_home || left)) {
     own_rail_.count_failover();
   }
@@ -586,11 +592,8 @@ std::string Failover::state() const {
   if (ended_ || !lost_) {
     return {};
   }
-  if (rests_ && attempt_ == nullptr) {
-    return connections().path() + ", closed while idle";
-  }
-  return connections().path() + (rests_ ? ", closed while idle, " : ", lost, ") +
-         (attempt_ == nullptr ? "about to try another way" : "tries " + attempt_->path());
+  const std::string state = connections().path() + (rests_ ? ", closed while idle" : ", lost");
+  return state + (attempt_ == nullptr ? "" : ", tries " + attempt_->path());
 }
 
 }  // namespace ho::tcp

@@ -111,7 +111,7 @@ class Failover {
   [[nodiscard]] PathChoice::Options choice_options();
   void move_to_better();
   void lose(const Status& cause);
-  void end_rest(const Status& why, int64_t now);
+  void end_rest(const Status& why);
   void adopt(std::unique_ptr<LinkConnections> connections, const Status& reason);
   void begin_attempt(std::vector<Share> shares);
   [[nodiscard]] Status dial(bool wanted);

@@ -95,16 +95,16 @@ Status LinkConnections::cannot_connect(const Path& path, const Status& why) cons
   }
   const auto to = address_on(rail, host, peer.port);
   const std::string ours = to.ok() ? address_is_ours_text(rail, *to) : "";
-  return {
-      StatusCode::kConnection,
-      "cannot connect from " + rail.address + (rail.name.empty() ? "" : " (" + rail.name + ")") +
-          " to " + (to.ok() ? to->to_string() : host) + " within " +
-          std::to_string(way_.reach_within.count()) + " ms: " + why.message() + "; " +
-          (!ours.empty()
-               ? ours
-               : "check that " + peer_text(context_, key_.peer) +
-                     " is running, that both ends of rail " + std::to_string(key_.rail.value()) +
-                     " are up and in one network, and that no firewall drops its port")};
+  return {StatusCode::kConnection,
+          "cannot connect from " + rail.address +
+              (rail.name.empty() ? "" : " (" + rail.name + ")") + " to " +
+              (to.ok() ? to->to_string() : host) + " within " +
+              std::to_string(way_.reach_within.count()) + " ms: " + why.message() + "; " +
+              (!ours.empty()
+                   ? ours
+                   : "check that " + peer_text(context_, key_.peer) +
+                         " is running, that both ends of rail " + std::to_string(path.own.value()) +
+                         " are up and in one network, and that no firewall drops its port")};
 }
 
 Status LinkConnections::dial() {

@@ -374,65 +374,6 @@ TEST_CASE("failover: a link that reaches its peer over no path says so once, and
   sinks.pop_back();
 }
 
-// Both links are above the cap in turns.
-void converse_and_rest(const Ranks& ranks, uint32_t connections = 1) {
-  for (uint32_t round = 0; round < 2; ++round) {
-    for (const uint32_t rail : {0U, 1U}) {
-      converse(ranks, {8, 40}, rail);
-      ranks.drive_until([&] {
-        const auto closed = [&](uint32_t rank) {
-          return ranks.at(rank).open_connections() <= connections ||
-                 ranks.link(rank, 1 - rail).to_string().find(", lost") != std::string::npos;
-        };
-        return closed(0) && closed(1);
-      });
-    }
-  }
-}
-
-TEST_CASE("failover: idle links close, and open again without a word") {
-  const auto connections = GENERATE(1U, 3U);
-  const Setting setting{.connections_per_link = connections, .max_connections = connections};
-  const Ranks ranks(setting, uncut);
-  converse_and_rest(ranks, connections);
-  CHECK(has(ranks.link(0, 0).to_string(), "closed while idle"));
-  CHECK(has(ranks.link(1, 0).to_string(), "closed while idle"));
-  CHECK(ranks.relay(1).connections() == 4 * connections);
-  for (const uint32_t rank : {0U, 1U}) {
-    CHECK(ranks.at(rank).failovers() == 0);
-    CHECK(ranks.at(rank).open_connections() == connections);
-    CHECK(ranks.at(rank).rail_use()[0].links == 0);
-    CHECK(ranks.at(rank).rail_use()[0].lost == 0);
-    CHECK(ranks.at(rank).rail_use()[1].links == 1);
-  }
-}
-
-TEST_CASE("failover: cut at every byte around an idle close, either way, nothing is lost") {
-  const bool to_listener = GENERATE(false, true);
-  const bool reset = GENERATE(false, true);
-  const Setting setting{.max_connections = 1};
-  uint64_t bytes = 0;
-  {
-    const Ranks ranks(setting, uncut);
-    converse_and_rest(ranks);
-    bytes = to_listener ? ranks.relay(1).to_listener(0) : ranks.relay(1).to_dialler(0);
-  }
-  REQUIRE(bytes > 200);
-  const uint64_t next = test::kThreadSanitizer ? 7 : 1;
-  for (uint64_t at = 0; at <= bytes; at += next) {
-    INFO("byte " << at << " of " << bytes << (to_listener ? " to the listener" : " to the dialler")
-                 << (reset ? ", reset" : ", closed"));
-    const Ranks ranks(setting, [&](size_t n) -> Relay::Cut {
-      if (n > 0) {
-        return {};
-      }
-      return to_listener ? Relay::Cut{.to_listener = at, .reset = reset}
-                         : Relay::Cut{.to_dialler = at, .reset = reset};
-    });
-    converse_and_rest(ranks);
-  }
-}
-
 TEST_CASE("failover: with no time to wait, each rail is tried all the same before a link fails") {
   const Setting setting{.hosts = {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"},
                         .timeout = std::chrono::milliseconds(0),

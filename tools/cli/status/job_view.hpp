@@ -45,7 +45,7 @@ struct JobView {
   std::string job;
   std::string program;
   std::vector<RankView> ranks;  // all, where one has answered
-  // On whom those that wait do so in the end, if that rank is at work since a second at least;
+  // On whom those that wait do so in the end, if it does not answer or for a second at least;
   // empty: nobody waits, or in a circle.
   std::vector<uint32_t> waited_for;
   std::vector<Lateness> late;  // by communicator

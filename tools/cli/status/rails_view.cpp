@@ -48,10 +48,11 @@ void add_rail(const RankView& rank, const Json& json, RailView& rail) {
   rail.time_ns = rank.report.at("time_ns").get<int64_t>();
   rail.elsewhere = rail.elsewhere && rank.elsewhere;
   const auto links = json.value("links", uint64_t{0});
+  const auto lost = json.value("lost_links", uint64_t{0});
   rail.failovers += json.value("failovers", uint64_t{0});
   rail.links += links;
-  rail.away += static_cast<double>(links) * (1 - json.value("own_share", 1.0));
-  rail.lost += json.value("lost_links", uint64_t{0});
+  rail.away += static_cast<double>(links + lost) * (1 - json.value("own_share", 1.0));
+  rail.lost += lost;
 }
 
 }  // namespace

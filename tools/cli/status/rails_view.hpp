@@ -22,14 +22,15 @@ struct RailView {
   int64_t time_ns = 0;  // when they were so
   bool elsewhere = false;
   // Of the job's links whose own rail it is: how often they have left it or come back, how many
-  // have connections, and how many of these, by their messages, go over others. Without failover 0.
+  // have connections, and how many of all, by their messages, go over others or nowhere. Without
+  // failover 0.
   uint64_t failovers = 0;
   uint64_t links = 0;
   double away = 0;
   uint64_t lost = 0;  // that have none and are waited for
   [[nodiscard]] double own_share() const {
-    const double of_none = lost == 0 ? 1 : 0;
-    return links == 0 ? of_none : 1 - away / static_cast<double>(links);
+    const uint64_t all = links + lost;
+    return all == 0 ? 1 : 1 - away / static_cast<double>(all);
   }
 };
 // By host, address and interface.

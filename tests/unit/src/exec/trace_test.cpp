@@ -122,7 +122,7 @@ TEST_CASE("rails that fail over leave marks, one for each change") {
     }
   }
   CHECK(marks ==
-        std::vector<std::string>{"rail 1: 0 failovers, 3 of 4 links lost, carries 100 % at 2.0",
+        std::vector<std::string>{"rail 1: 0 failovers, 3 of 4 links lost, carries 25 % at 2.0",
                                  "rail 1: 4 failovers, 0 of 4 links lost, carries 0 % at 4.0"});
 }
 

@@ -203,13 +203,13 @@ TEST_CASE("a rail has the counts of its interface where there is one of the name
 TEST_CASE("a rail says how often its links have left it and what it carries of theirs") {
   Part part;
   part.job.communicators.at(0).rails.push_back({"eth1", "10.2.0.1", 100000});
-  const std::vector<RailUse> use{{.failovers = 3, .links = 4, .away = 1, .lost = 2}, {}};
+  const std::vector<RailUse> use{{.failovers = 3, .links = 6, .away = 1, .lost = 2}, {}};
   part.recorder->set_rail_use(use);
   const nlohmann::json communicator = part.report(ReportDepth::kNow).at("communicators").at(0);
   CHECK(communicator.at("failovers") == 3);
   CHECK(communicator.at("rails").at(0).at("failovers") == 3);
-  CHECK(communicator.at("rails").at(0).at("links") == 4);
-  CHECK(communicator.at("rails").at(0).at("own_share") == 0.75);
+  CHECK(communicator.at("rails").at(0).at("links") == 6);
+  CHECK(communicator.at("rails").at(0).at("own_share") == 0.625);
   CHECK(communicator.at("rails").at(0).at("lost_links") == 2);
   CHECK(communicator.at("rails").at(1).at("failovers") == 0);
   CHECK_FALSE(communicator.at("rails").at(1).contains("own_share"));

@@ -1,0 +1,92 @@
+// Links that fail over and that nobody uses: they are closed, or lost, and open again as if nothing
+// had been.
+#include "catch.hpp"
+#include "conformance.hpp"
+#include "cut_ranks.hpp"
+#include "has.hpp"
+#include "sanitizers.hpp"
+
+namespace ho::conformance {
+
+using namespace cut;
+
+// Both links are above the cap in turns.
+static void converse_and_rest(const Ranks& ranks, uint32_t connections = 1) {
+  for (uint32_t round = 0; round < 2; ++round) {
+    for (const uint32_t rail : {0U, 1U}) {
+      converse(ranks, {8, 40}, rail);
+      ranks.drive_until([&] {
+        const auto closed = [&](uint32_t rank) {
+          return ranks.at(rank).open_connections() <= connections ||
+                 ranks.link(rank, 1 - rail).to_string().find(", lost") != std::string::npos;
+        };
+        return closed(0) && closed(1);
+      });
+    }
+  }
+}
+
+TEST_CASE("failover: idle links close, and open again without a word") {
+  const auto connections = GENERATE(1U, 3U);
+  const Setting setting{.connections_per_link = connections, .max_connections = connections};
+  const Ranks ranks(setting, uncut);
+  converse_and_rest(ranks, connections);
+  CHECK(has(ranks.link(0, 0).to_string(), "closed while idle"));
+  CHECK(has(ranks.link(1, 0).to_string(), "closed while idle"));
+  CHECK(ranks.relay(1).connections() == 4 * connections);
+  for (const uint32_t rank : {0U, 1U}) {
+    CHECK(ranks.at(rank).failovers() == 0);
+    CHECK(ranks.at(rank).open_connections() == connections);
+    CHECK(ranks.at(rank).rail_use()[0].links == 0);
+    CHECK(ranks.at(rank).rail_use()[0].lost == 0);
+    CHECK(ranks.at(rank).rail_use()[1].links == 1);
+  }
+}
+
+TEST_CASE("failover: what was lost long before its link is used is opened anew without a word") {
+  const Ranks ranks({.silence = std::chrono::milliseconds(100)}, uncut);
+  converse(ranks, {8});
+  ranks.drive_until([&] { return ranks.at(0).all_arrived() && ranks.at(1).all_arrived(); });
+  ranks.silence({kHosts[0]});
+  int64_t lost_ns = 0;
+  ranks.drive_until([&] {
+    const bool lost =
+        has(ranks.link(0).to_string(), ", lost") && has(ranks.link(1).to_string(), ", lost");
+    lost_ns = lost && lost_ns == 0 ? now_ns() : lost_ns;
+    return lost_ns != 0 && now_ns() - lost_ns > 1'100'000'000;
+  });
+  ranks.silence({});
+  converse(ranks, {8, 100000});
+  for (const uint32_t rank : {0U, 1U}) {
+    CHECK(has(ranks.link(rank).to_string(), "127.0.0.1 -> 127.0.0.1, connected"));
+    CHECK(ranks.at(rank).failovers() == 0);
+  }
+}
+
+TEST_CASE("failover: cut at every byte around an idle close, either way, nothing is lost") {
+  const bool to_listener = GENERATE(false, true);
+  const bool reset = GENERATE(false, true);
+  const Setting setting{.max_connections = 1};
+  uint64_t bytes = 0;
+  {
+    const Ranks ranks(setting, uncut);
+    converse_and_rest(ranks);
+    bytes = to_listener ? ranks.relay(1).to_listener(0) : ranks.relay(1).to_dialler(0);
+  }
+  REQUIRE(bytes > 200);
+  const uint64_t next = test::kThreadSanitizer ? 7 : 1;
+  for (uint64_t at = 0; at <= bytes; at += next) {
+    INFO("byte " << at << " of " << bytes << (to_listener ? " to the listener" : " to the dialler")
+                 << (reset ? ", reset" : ", closed"));
+    const Ranks ranks(setting, [&](size_t n) -> Relay::Cut {
+      if (n > 0) {
+        return {};
+      }
+      return to_listener ? Relay::Cut{.to_listener = at, .reset = reset}
+                         : Relay::Cut{.to_dialler = at, .reset = reset};
+    });
+    converse_and_rest(ranks);
+  }
+}
+
+}  // namespace ho::conformance

@@ -274,7 +274,7 @@ Status Failover::go_on_dialling(int64_t now) {
                          return std::ranges::count(carried_, path) > 0;
                        });
   if (refused) {
-    end_rest({StatusCode::kPeerLost, "and cannot be opened again"});
+    end_rest({StatusCode::kPeerLost, "it cannot be opened again"});
     attempt_.reset();
     return give_up("its host says that nobody listens at its port any more");
   }

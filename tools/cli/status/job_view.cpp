@@ -202,9 +202,6 @@ void add_missing(JobView& view) {
   }
   for (RankView& each : view.ranks) {
     each.host = each.host.empty() ? host_of(each.rank) : each.host;
-    if (each.elsewhere && each.state == "does not answer" && hosts_here.contains(each.host)) {
-      each.call = "no process of it listens here: it may have destroyed its communicators";
-    }
   }
   std::ranges::stable_sort(view.ranks,
                            [](const RankView& a, const RankView& b) { return a.rank < b.rank; });

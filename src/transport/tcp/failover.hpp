@@ -33,6 +33,7 @@ class Failover {
  public:
   // event: as LinkConnections has it.
   Failover(Context& context, const LinkKey& key, bool& event);
+  ~Failover() = default;
   Failover(const Failover&) = delete;
   Failover& operator=(const Failover&) = delete;
 

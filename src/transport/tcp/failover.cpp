@@ -22,8 +22,7 @@ constexpr std::chrono::milliseconds kReachWithin{1500};
 constexpr int64_t kRoundPauseNs = 200 * kMs;
 // The end that opens the link begins; the other one, if nothing has come by then.
 constexpr int64_t kOtherEndNs = 100 * kMs;
-// The same after an idle close: both use the link soon, and one attempt is enough. What was lost so
-// long before its link is used is no news, and opened like that too.
+// The same after an idle close: both use the link soon, and one attempt is enough.
 constexpr int64_t kRestNs = 1000 * kMs;
 // An attempt that is older when the connections in use are lost leads nowhere.
 constexpr int64_t kStaleNs = 150 * kMs;
@@ -243,12 +242,6 @@ Status Failover::dial(bool wanted) {
       return {};
     }
     first_try_at_ns_ = first_try_at_ns_ == 0 ? now : first_try_at_ns_;
-    if (lost_ && loss_.is_forgotten(now - kRestNs)) {
-      rests_ = true;
-      loss_.forget();
-      choice_.begin_round();
-      use();
-    }
     loss_.note_wanted(now);
     if (now < dial_at_ns_) {
       wake_at(dial_at_ns_);

@@ -23,12 +23,6 @@ class LossEvent {
   void set_cause(const Status& cause) { cause_ = cause; }
   // Somebody waits for the link.
   void note_wanted(int64_t now_ns) { wanted_at_ns_ = wanted_at_ns_ == 0 ? now_ns : wanted_at_ns_; }
-  // It began before then, and nobody has waited for the link since.
-  [[nodiscard]] bool is_forgotten(int64_t before_ns) const {
-    return under_way_ && wanted_at_ns_ == 0 && began_ns_ < before_ns;
-  }
-  // The link rests: it was not lost.
-  void forget() { under_way_ = false; }
   [[nodiscard]] const Status& cause() const { return cause_; }
   [[nodiscard]] int64_t began_ns() const { return began_ns_; }
 

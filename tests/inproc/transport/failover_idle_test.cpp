@@ -43,26 +43,6 @@ TEST_CASE("failover: idle links close, and open again without a word") {
   }
 }
 
-TEST_CASE("failover: what was lost long before its link is used is opened anew without a word") {
-  const Ranks ranks({.silence = std::chrono::milliseconds(100)}, uncut);
-  converse(ranks, {8});
-  ranks.drive_until([&] { return ranks.at(0).all_arrived() && ranks.at(1).all_arrived(); });
-  ranks.silence({kHosts[0]});
-  int64_t lost_ns = 0;
-  ranks.drive_until([&] {
-    const bool lost =
-        has(ranks.link(0).to_string(), ", lost") && has(ranks.link(1).to_string(), ", lost");
-    lost_ns = lost && lost_ns == 0 ? now_ns() : lost_ns;
-    return lost_ns != 0 && now_ns() - lost_ns > 1'100'000'000;
-  });
-  ranks.silence({});
-  converse(ranks, {8, 100000});
-  for (const uint32_t rank : {0U, 1U}) {
-    CHECK(has(ranks.link(rank).to_string(), "127.0.0.1 -> 127.0.0.1, connected"));
-    CHECK(ranks.at(rank).failovers() == 0);
-  }
-}
-
 TEST_CASE("failover: cut at every byte around an idle close, either way, nothing is lost") {
   const bool to_listener = GENERATE(false, true);
   const bool reset = GENERATE(false, true);

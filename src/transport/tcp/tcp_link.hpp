@@ -32,9 +32,8 @@ class TcpLink final : public Link {
   [[nodiscard]] uint64_t released() override {
     return failover_ == nullptr ? sent_count_ : failover_->released();
   }
-  [[nodiscard]] Status went_wrong() const override {
-    return failover_ == nullptr ? Status() : send_error_;
-  }
+  // A peer that has ended after all had arrived concerns only who uses the link again.
+  [[nodiscard]] Status went_wrong() const override { return lends() ? send_error_ : Status(); }
   // After an error `parts` may hold bytes of a message that did not match.
   [[nodiscard]] Result<bool> try_recv(const Frame& expected, std::span<const Bytes> parts) override;
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;

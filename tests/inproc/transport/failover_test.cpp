@@ -494,6 +494,17 @@ TEST_CASE("failover: what a rank sent before it ended is received, and then its 
   CHECK(failed.code() == StatusCode::kPeerLost);
 }
 
+TEST_CASE("failover: a peer that ends when all has arrived concerns who uses the link again") {
+  Ranks ranks({.timeout = std::chrono::milliseconds(300)}, uncut);
+  converse(ranks, {8, 70000});
+  ranks.end(1);
+  Link& link = ranks.link(0);
+  ranks.drive_until([&] { return !link.try_peek(true).ok(); });
+  CHECK(link.went_wrong().ok());
+  const ConstBytes nothing;
+  CHECK_FALSE(link.try_send(frame_of(2, 0), std::span(&nothing, 1)).ok());
+}
+
 TEST_CASE("failover: a rank that computes answers by its process' service, and its message comes") {
   const Sizes sizes{8, 100000};
   const Setting setting{.believes_kernel = false};

@@ -25,6 +25,8 @@ class Lifetime:
         self._handle: int | None = None
         self._device = device
         self._why_to_end: Callable[[], str | None] | None = None
+        self._ends_with: Lifetime | None = None
+        self._failure: str | None = None  # as it was when it was closed
         self._closed = False  # takes no calls any more
         self._destroying = threading.Lock()  # around what destroys it or may meet that
         self._open: set[Pending] = set()
@@ -93,12 +95,18 @@ class Lifetime:
         Waits for this rank's own requests, also those that were dropped, until their deadlines.
         What this rank has not completed fails on the others, with an error that names this rank.
         """
-        self._closed = True
+        self._close_calls()
         self._wait_for_open(None)
         with self._destroying:
             handle, self._handle = self._handle, None
             if handle is not None:
                 library().ho_comm_destroy(handle)
+
+    def _close_calls(self) -> None:
+        if not self._closed:
+            self._follow()  # else the others hear only that this rank has left
+            self._note_failure()
+            self._closed = True
 
     def _wait_for_open(self, until: float | None) -> list[str]:
         """Waits for all requests, also dropped ones: while one is left, the communicator stays.
@@ -124,7 +132,7 @@ class Lifetime:
         Args:
             until: A time of time.monotonic().
         """
-        self._closed = True
+        self._close_calls()
         left = self._wait_for_open(until)
         if left:
             with contextlib.suppress(HoringError):
@@ -167,11 +175,35 @@ class Lifetime:
         """
         self._why_to_end = why
 
+    def end_with(self, other: Lifetime) -> None:
+        """From now on what fails another communicator fails this one, at the latest when it is closed.
+
+        Args:
+            other: Of the same ranks. It is kept alive by this.
+        """
+        self._ends_with = other
+
+    def _note_failure(self) -> str | None:
+        try:
+            self.status()
+        except InvalidArgumentError:  # it is closed
+            pass
+        except HoringError as error:
+            self._failure = str(error)
+        return self._failure
+
+    def _follow(self) -> None:
+        failure = self._ends_with._note_failure() if self._ends_with is not None else None
+        if failure is not None and self._note_failure() is None:
+            with contextlib.suppress(InvalidArgumentError):  # another thread has closed it
+                self.abort(failure)
+
     def follow_other(self) -> None:
-        """Between two looks at an operation: fails this communicator where there is a reason, see end_when()."""
-        if self._why_to_end is None or self._closed:
+        """Between two looks at an operation: fails this communicator where there is a reason: end_with(), end_when()."""
+        if self._closed:
             return
-        why = self._why_to_end()
+        self._follow()
+        why = self._why_to_end() if self._why_to_end is not None else None
         if why is not None:
             self.abort(why)
 

@@ -82,20 +82,12 @@ class Communicators(Identity):
             raise distributed_error(error, what, None) from error
 
     def _end_in_time(self, communicator: Communicator) -> None:
-        """Ends its waits for what another group or the host's communicator knows to be in vain."""
+        """Ends its waits for what another group knows to be in vain."""
         this = weakref.ref(self)
 
         def why() -> str | None:
             group = this()
-            if group is None or group._communicators is None:
-                return None
-            host = group._communicators["host"]
-            if host is not communicator:
-                try:
-                    host.status()
-                except HoringError as error:
-                    return str(error)
-            return why_to_end(group)
+            return None if group is None or group._communicators is None else why_to_end(group)
 
         communicator.end_when(why)
 
@@ -112,6 +104,7 @@ class Communicators(Identity):
         if self._communicators is not None and "device" not in self._communicators:
             what = f"the first call of {self!r} with memory of a device (on all ranks together)"
             made = self._make_communicator(what, device)
+            made.end_with(self.communicator)
             self._communicators["device"] = made
             self._end_in_time(made)
             self._named()

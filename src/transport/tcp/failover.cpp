@@ -115,11 +115,16 @@ void Failover::lose(const Status& cause) {
   lost_ = true;
   own_rail_.on_none(false);
   const int64_t now = now_ns();
-  loss_.note(connections().with_path(cause), connections().path(), now);
-  choice_.on_lost(connections().way().shares, connections().failed_path(), now);
+  // Two attempts met: the peer may have left these for the newer one, which is this end's.
+  const bool crossed = attempt_ != nullptr && resume_ && !resume_->complete();
+  loss_.note(
+      crossed ? Status() : connections().with_path(cause), connections().path(), now);
+  if (!crossed) {
+    choice_.on_lost(connections().way().shares, connections().failed_path(), now);
+  }
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
-  if (now - attempt_began_ns_ >= kStaleNs) {
+  if (!crossed && now - attempt_began_ns_ >= kStaleNs) {
     attempt_.reset();
   }
   log_debug("link lost its connections: {}", cause.message());
@@ -154,6 +159,8 @@ void Failover::end_rest(const Status& why) {
                attempt_began_ns_);
     loss_.note_wanted(attempt_began_ns_);
     reached_at_ns_ = attempt_began_ns_;
+  } else if (lost_) {  // where two attempts met nothing has said why
+    loss_.note(connections().with_path(why), connections().path(), attempt_began_ns_);
   }
 }
 

@@ -199,7 +199,7 @@ class Lifetime:
                 self.abort(failure)
 
     def follow_other(self) -> None:
-        """Between two looks at an operation: fails this communicator where there is a reason: end_with(), end_when()."""
+        """Between two looks at an operation: fails this communicator where end_with() or end_when() has a reason."""
         if self._closed:
             return
         self._follow()

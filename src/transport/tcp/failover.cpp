@@ -117,8 +117,7 @@ void Failover::lose(const Status& cause) {
   const int64_t now = now_ns();
   // Two attempts met: the peer may have left these for the newer one, which is this end's.
   const bool crossed = attempt_ != nullptr && resume_ && !resume_->complete();
-  loss_.note(
-      crossed ? Status() : connections().with_path(cause), connections().path(), now);
+  loss_.note(crossed ? Status() : connections().with_path(cause), connections().path(), now);
   if (!crossed) {
     choice_.on_lost(connections().way().shares, connections().failed_path(), now);
   }

@@ -2,6 +2,8 @@
 // the page docs/reference/environment.md.
 #include "cli/host/env_command.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <regex>
 #include <string>
@@ -73,12 +75,12 @@ void print_table() {
 }
 
 // A misspelt name does nothing, and nothing else reports it.
-void print_unknown() {
-  for (const std::string& name : env::unknown_names("HORING_")) {
-    std::printf("%s is set and is no variable of libhoring: misspelt?\n", escaped(name).c_str());
-  }
-  for (const std::string& name : env::unknown_names("PARO_")) {
-    std::printf("%s is set; libparo reads no variables\n", escaped(name).c_str());
+void print_unknown(std::string_view prefix, std::string_view what) {
+  constexpr std::array kOfPython{"HORING_LIBRARY", "PARO_LIBRARY"};
+  for (const std::string& name : env::unknown_names(prefix)) {
+    if (std::ranges::count(kOfPython, name) == 0) {
+      std::printf("%s is set%s\n", escaped(name).c_str(), std::string(what).c_str());
+    }
   }
 }
 
@@ -92,7 +94,8 @@ int env_command(int argc, const char* const* argv) {
   }
   if (argc == 1) {
     print_table();
-    print_unknown();
+    print_unknown("HORING_", " and is no variable of libhoring: misspelt?");
+    print_unknown("PARO_", "; libparo reads no variables");
     return 0;
   }
   const bool help = option == "--help" || option == "-h";

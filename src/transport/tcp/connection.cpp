@@ -320,15 +320,23 @@ uint64_t Connection::acknowledged_bytes(const CountUnacknowledged& count) const 
 }
 
 size_t Connection::drain() {
-  constexpr size_t kAtOnce = 65536;
   std::vector<std::byte> all(ahead().begin(), ahead().end());
-  ssize_t got = drained() ? 0 : 1;
-  while (got > 0 || (got < 0 && errno == EINTR)) {
-    const size_t held = all.size();
-    all.resize(held + kAtOnce);
-    got = ::recv(socket_->fd.get(), all.data() + held, kAtOnce, MSG_DONTWAIT);
-    all.resize(held + (got > 0 ? static_cast<size_t>(got) : 0));
+  int waiting = 0;  // not what comes meanwhile: a peer that goes on must not keep this thread
+  if (drained() || ::ioctl(socket_->fd.get(), FIONREAD, &waiting) != 0) {
+    waiting = 0;
   }
+  size_t held = all.size();
+  all.resize(held + static_cast<size_t>(waiting));
+  while (held < all.size()) {
+    const ssize_t got =
+        ::recv(socket_->fd.get(), all.data() + held, all.size() - held, MSG_DONTWAIT);
+    if (got > 0) {
+      held += static_cast<size_t>(got);
+    } else if (got == 0 || errno != EINTR) {
+      break;
+    }
+  }
+  all.resize(held);
   ahead_ = std::move(all);
   ahead_begin_ = 0;
   ahead_end_ = ahead_.size();

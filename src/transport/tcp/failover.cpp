@@ -85,7 +85,7 @@ Status Failover::advance(const Link& link) {
   }
   if (flows()) {
     if (const Status broken = connections().ended(); !broken.ok()) {
-      lose(broken);
+      lose(broken, link.closing && broken.code() == StatusCode::kPeerLost);
     } else if (attempt_ == nullptr) {
       return {};
     }
@@ -107,7 +107,7 @@ bool Failover::loses(const Status& cause) const {
   return cause.code() == StatusCode::kConnection || cause.code() == StatusCode::kPeerLost;
 }
 
-void Failover::lose(const Status& cause) {
+void Failover::lose(const Status& cause, bool closing) {
   if (lost_ || ended_ || sources_.empty()) {
     return;
   }
@@ -117,8 +117,9 @@ void Failover::lose(const Status& cause) {
   const int64_t now = now_ns();
   // Two attempts met: the peer may have left these for the newer one, which is this end's.
   const bool crossed = attempt_ != nullptr && resume_ && !resume_->complete();
-  loss_.note(crossed ? Status() : connections().with_path(cause), connections().path(), now);
-  if (!crossed) {
+  const bool left = crossed || closing;
+  loss_.note(left ? Status() : connections().with_path(cause), connections().path(), now);
+  if (!left) {
     choice_.on_lost(connections().way().shares, connections().failed_path(), now);
   }
   reached_at_ns_ = now;
@@ -131,15 +132,15 @@ void Failover::lose(const Status& cause) {
   wake_at(dial_at_ns_);
 }
 
-bool Failover::may_rest() const {
-  return flows() && attempt_ == nullptr && arriving_ == nullptr && sources_.size() == 1 &&
-         connections().at_message_start();
+bool Failover::can_rest() const {
+  return flows() && attempt_ == nullptr && arriving_ == nullptr && sources_.size() == 1;
 }
 
 void Failover::rest(uint64_t received) {
   static_cast<void>(replay_.on_counted(replay_.next()));
   static_cast<void>(drain(sources_.size(), received));
   attempt_.reset();
+  arriving_.reset();
   lost_ = true;
   rests_ = true;
   own_rail_.on_none(false);
@@ -539,7 +540,7 @@ void Failover::on_received(uint64_t received) {
   }
 }
 
-void Failover::tick(bool awaited) {
+void Failover::tick(bool awaited, bool may_move) {
   if (ended_ || sources_.empty()) {
     return;
   }
@@ -552,7 +553,7 @@ void Failover::tick(bool awaited) {
       lose(alive);
     }
   }
-  if (flows() && attempt_ == nullptr) {
+  if (may_move && flows() && attempt_ == nullptr) {
     move_to_better();
   }
 }

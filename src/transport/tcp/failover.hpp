@@ -49,11 +49,12 @@ class Failover {
   struct Link {
     bool wanted = false;  // a call waits for it
     uint64_t received = 0;
+    bool closing = false;  // the peer may close it: this end has asked for that
   };
   // Once per turn. Not ok: the link cannot go on; what is here can be received.
   [[nodiscard]] Status advance(const Link& link);
   // A few times a second: whether the peer's host answers, and whether the link's own rail is back.
-  void tick(bool awaited);
+  void tick(bool awaited, bool may_move);
   // What has come over all ways is all there is; nothing is tried any more.
   void end(uint64_t received);
 
@@ -80,8 +81,10 @@ class Failover {
   void on_read_failed(uint64_t number, const Status& cause);
   void on_received(uint64_t received);
 
-  // An idle link is closed, and opened anew when it is used. Whether it may be, now:
-  [[nodiscard]] bool may_rest() const;
+  // An idle link is closed, and opened anew when it is used. Whether nothing of this end is in its
+  // way; whether nothing at all is, where nobody has asked yet.
+  [[nodiscard]] bool can_rest() const;
+  [[nodiscard]] bool may_rest() const { return can_rest() && connections().at_message_start(); }
   // Both ends have received all that was sent.
   void rest(uint64_t received);
   // The first use since.
@@ -111,7 +114,7 @@ class Failover {
   [[nodiscard]] std::vector<Path> paths() const;
   [[nodiscard]] PathChoice::Options choice_options();
   void move_to_better();
-  void lose(const Status& cause);
+  void lose(const Status& cause, bool closing = false);
   void end_rest(const Status& why);
   void adopt(std::unique_ptr<LinkConnections> connections, const Status& reason);
   void begin_attempt(std::vector<Share> shares);

@@ -141,7 +141,9 @@ class LinkConnections {
     return context_.options.rails[path.own.at()];
   }
   [[nodiscard]] const std::string& peer_address(const Path& path) const {
-    return context_.peers.at(key_.peer.at()).rail_addresses.at(path.peer.at());
+    static const std::string unknown = "an unknown address";  // of a peer that contradicts itself
+    const auto& addresses = context_.peers.at(key_.peer.at()).rail_addresses;
+    return path.peer.at() < addresses.size() ? addresses[path.peer.at()] : unknown;
   }
   [[nodiscard]] std::string path_text(const Path& path) const;
   [[nodiscard]] LinkClaim claim_of(size_t connection) const;

@@ -192,10 +192,9 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
       head_checked_ = true;
       return true;
     }
+    // Those that were replaced are read to their end. Others may be gone after this.
+    const bool goes_on = connection.drained() || reads_replaced();
     HORING_TRY(on_close_frame(frame, parts, connection));
-    // Of a link without failover it may be gone now. Those that were replaced are read to their
-    // end.
-    const bool goes_on = failover_ != nullptr && connection.drained();
     if (!goes_on && frame.type != Frame::Type::kCloseHint && !messages_flow()) {
       return false;
     }
@@ -271,8 +270,12 @@ void TcpLink::advance_failover() {
     return;
   }
   note_epoch();
-  const bool wanted = send_active_ || recv_active_ || (recently_used() && !rests_);
-  const Status status = failover_->advance({.wanted = wanted, .received = received_count_});
+  // Connections of another epoch end what the peer's request or this end's waits for.
+  const bool wanted = send_active_ || recv_active_ || (recently_used() && !rests_) ||
+                      idle_close_.has_unwritten();
+  const bool closing = idle_close_.closing() && connections_.dials();
+  const Status status = failover_->advance(
+      {.wanted = wanted, .received = received_count_, .closing = closing});
   note_epoch();
   if (!status.ok()) {
     failover_->end(received_count_);
@@ -330,7 +333,7 @@ void TcpLink::tick() {
   const bool connected = error_.ok() && connections().open();
   Status status;
   if (failover_ != nullptr && connected) {
-    failover_->tick(recv_active_);
+    failover_->tick(recv_active_, !idle_close_.closing());
   } else {
     status = connected ? connections().look(recv_active_)
                        : connections().look_for_peer(error_.ok() && recently_used());
@@ -394,6 +397,7 @@ Result<bool> TcpLink::write_close_frames() {
     const Result<size_t> written =
         connections().of_message(sent_count_).write(std::span(&buffer, 1), bytes.size());
     if (!written.ok() && failover_ != nullptr) {
+      connections().note_failed(sent_count_);
       failover_->on_write_failed(written.status());
       return false;
     }
@@ -479,17 +483,18 @@ Status TcpLink::on_close_frame(const Frame& frame,
                                std::span<const Bytes> parts,
                                Connection& connection) {
   connection.next_message_after_bare_header(parts);
-  if (connection.drained()) {
+  if (connection.drained() || reads_replaced()) {
     return {};  // what was said over connections that were replaced is no longer so
   }
-  const bool closes =
+  const bool known =
       frame.type == Frame::Type::kCloseRequest || frame.type == Frame::Type::kCloseHint ||
       frame.type == Frame::Type::kCloseAccept || frame.type == Frame::Type::kCloseRefuse;
-  if (!closes) {
+  if (!known) {
     return {StatusCode::kProtocol, "a frame that says where to go on, among messages"};
   }
   IdleClose::Messages now = messages();
   now.more_behind = !connection.at_message_start();
+  now.sending |= failover_ != nullptr && !failover_->can_rest();
   HORING_ASSIGN(const IdleClose::Then then, idle_close_.on_frame(frame, now));
   switch (then) {
     case IdleClose::Then::kLook:
@@ -498,7 +503,7 @@ Status TcpLink::on_close_frame(const Frame& frame,
       }
       return {};
     case IdleClose::Then::kAnswer:
-      return advance_closing();
+      return closes() ? advance_closing() : Status();
     case IdleClose::Then::kGoOn:
       event_ = true;
       return {};

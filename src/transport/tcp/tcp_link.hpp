@@ -33,7 +33,10 @@ class TcpLink final : public Link {
     return failover_ == nullptr ? sent_count_ : failover_->released();
   }
   // A peer that has ended after all had arrived concerns only who uses the link again.
-  [[nodiscard]] Status went_wrong() const override { return lends() ? send_error_ : Status(); }
+  [[nodiscard]] Status went_wrong() const override {
+    const Status& cause = error_.ok() ? send_error_ : error_;
+    return lends() ? cause : Status();
+  }
   // After an error `parts` may hold bytes of a message that did not match.
   [[nodiscard]] Result<bool> try_recv(const Frame& expected, std::span<const Bytes> parts) override;
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
@@ -86,6 +89,10 @@ class TcpLink final : public Link {
   }
   [[nodiscard]] const LinkConnections& connections() const {
     return failover_ == nullptr ? connections_ : failover_->connections();
+  }
+  // The connection that is being read is none of those in use: it was replaced.
+  [[nodiscard]] bool reads_replaced() const {
+    return failover_ != nullptr && receiving_epoch_ != failover_->epoch();
   }
   // Null: there is none to be read now.
   [[nodiscard]] Connection* receiving_connection();

@@ -271,11 +271,11 @@ void TcpLink::advance_failover() {
   }
   note_epoch();
   // Connections of another epoch end what the peer's request or this end's waits for.
-  const bool wanted = send_active_ || recv_active_ || (recently_used() && !rests_) ||
-                      idle_close_.has_unwritten();
+  const bool wanted =
+      send_active_ || recv_active_ || (recently_used() && !rests_) || idle_close_.has_unwritten();
   const bool closing = idle_close_.closing() && connections_.dials();
-  const Status status = failover_->advance(
-      {.wanted = wanted, .received = received_count_, .closing = closing});
+  const Status status =
+      failover_->advance({.wanted = wanted, .received = received_count_, .closing = closing});
   note_epoch();
   if (!status.ok()) {
     failover_->end(received_count_);

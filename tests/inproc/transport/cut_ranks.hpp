@@ -62,10 +62,10 @@ class End {
     }
     return {};
   }
-  // Of the other end, which has that seed.
-  [[nodiscard]] Status receive(uint64_t seed, const Sizes& sizes) {
+  // Of the other end, which has that seed and counts its first message so.
+  [[nodiscard]] Status receive(uint64_t seed, const Sizes& sizes, size_t first = 0) {
     while (received_ < sizes.size()) {
-      const Frame frame = frame_of(static_cast<uint32_t>(received_), sizes[received_]);
+      const Frame frame = frame_of(static_cast<uint32_t>(first + received_), sizes[received_]);
       into_.resize(sizes[received_]);
       const Bytes part(into_);
       HORING_ASSIGN(const bool came, link_.try_recv(frame, std::span(&part, 1)));

@@ -69,4 +69,29 @@ TEST_CASE("failover: cut at every byte around an idle close, either way, nothing
   }
 }
 
+// The other end looks at that link again only when other connections are there, or sooner.
+TEST_CASE("failover: a request to close counts no more once its connections are replaced") {
+  const auto unread_turns = GENERATE(range(0, 24));
+  const bool requested = GENERATE(false, true);
+  const Ranks ranks({.max_connections = 1}, uncut);
+  converse(ranks, {8, 40});
+  converse(ranks, {8}, 1);  // link 0 is above the cap
+  for (const uint32_t rank : {0U, 1U}) {
+    ranks.relay(rank).cut_all();
+  }
+  const uint32_t to = requested ? 0 : 1;
+  End sender(ranks.link(1 - to), 3000, {8, 70000}, 2);
+  End receiver(ranks.link(to), 4000, {}, 0);
+  int turns = 0;
+  ranks.drive_until([&] {
+    REQUIRE(sender.send().ok());
+    if (++turns > unread_turns) {
+      const Status status = receiver.receive(3000, {8, 70000}, 2);
+      INFO(status.message());
+      REQUIRE(status.ok());
+    }
+    return receiver.received() == 2;
+  });
+}
+
 }  // namespace ho::conformance

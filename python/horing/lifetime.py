@@ -29,6 +29,7 @@ class Lifetime:
         self._failure: str | None = None  # as it was when it was closed
         self._closed = False  # takes no calls any more
         self._destroying = threading.Lock()  # around what destroys it or may meet that
+        self._looking = threading.Lock()  # the same around what does not wait
         self._open: set[Pending] = set()
         self._dropped: collections.deque[Pending] = collections.deque()  # of the open ones
 
@@ -98,7 +99,8 @@ class Lifetime:
         self._close_calls()
         self._wait_for_open(None)
         with self._destroying:
-            handle, self._handle = self._handle, None
+            with self._looking:
+                handle, self._handle = self._handle, None
             if handle is not None:
                 library().ho_comm_destroy(handle)
 
@@ -214,7 +216,8 @@ class Lifetime:
             InvalidArgumentError: The communicator is closed.
             HoringError: Why it has failed: the error that its next call would raise.
         """
-        library().ho_comm_status(self.handle)
+        with self._looking:
+            library().ho_comm_status(self.handle)
 
     def left(self) -> HoringError | None:
         """Who has closed its part of the communicator. Any thread; does not wait.
@@ -224,7 +227,8 @@ class Lifetime:
             has, as far as is known.
         """
         try:
-            library().ho_comm_left(self.handle)
+            with self._looking:
+                library().ho_comm_left(self.handle)
         except HoringError as error:
             return error
         return None

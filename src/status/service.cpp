@@ -88,7 +88,8 @@ struct StatusService::Watched {
   Fd listener;
   std::string path;  // of its socket; "": there is none
   WatchedJob job;
-  bool write_due = false;
+  uint64_t records_due = 0;  // how many have been wanted, and how many of these are written
+  uint64_t records_written = 0;
   std::vector<Member*> members = {};
   // Of one question at a time, by its number: who asks meanwhile gets the same answer.
   uint64_t question = 0;
@@ -215,11 +216,11 @@ void StatusService::Member::failed(uint64_t key, const std::string& cause) {
   if (service_->record_folder_.empty()) {
     return;
   }
-  watched_->write_due = true;
+  const uint64_t due = ++watched_->records_due;
   service_->wake_.ring();
   const Deadline began = Clock::now();
   service_->written_.wait_until(
-      lock, began + service_->wait_left_, [this] { return !watched_->write_due; });
+      lock, began + service_->wait_left_, [this, due] { return watched_->records_written >= due; });
   service_->wait_left_ -= std::min(service_->wait_left_, Clock::now() - began);
 }
 
@@ -550,9 +551,11 @@ Result<std::string> StatusService::write_record(Watched& job) {
 void StatusService::write_due() {
   const bool all = take_record_request();
   for (const auto& job : jobs()) {
+    uint64_t due = 0;  // what is wanted while this one is written may not be in it
     {
       const std::scoped_lock lock(mutex_);
-      if (!job->write_due && !all) {
+      due = job->records_due;
+      if (due == job->records_written && !all) {
         continue;
       }
     }
@@ -560,7 +563,7 @@ void StatusService::write_due() {
       log_error("{}: {}", env::kRecordDir.name, status.message());
     }
     const std::scoped_lock lock(mutex_);
-    job->write_due = false;
+    job->records_written = due;
     written_.notify_all();
   }
 }

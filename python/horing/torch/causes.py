@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 import time
 import weakref
 from collections.abc import Sequence
@@ -68,6 +69,7 @@ class Group(Protocol):
 
 
 _groups: weakref.WeakSet[Group] = weakref.WeakSet()
+_groups_lock = threading.Lock()  # groups are made while other threads wait in operations
 
 
 def knows(group: Group) -> None:
@@ -76,7 +78,13 @@ def knows(group: Group) -> None:
     Args:
         group: It is not kept alive by this.
     """
-    _groups.add(group)
+    with _groups_lock:
+        _groups.add(group)
+
+
+def _known() -> list[Group]:
+    with _groups_lock:
+        return list(_groups)
 
 
 def first_cause(group: Group, error: BaseException) -> str | None:
@@ -125,7 +133,7 @@ def why_to_end(group: Group) -> str | None:
         lost = _loss_of(each)
         if lost is not None:
             return f"first {_reported(each, lost)}"
-    for each in list(_groups):
+    for each in _known():
         circle = _failure_of(each)
         if each is not group and isinstance(circle, MismatchError) and f"of {group.short_name}," in str(circle):
             return f"first {_reported(each, circle)}"
@@ -137,7 +145,7 @@ def _tell(larger: Group, failed: Group, left: str) -> None:
 
     The coordinator of the larger one may be the rank that left. So it comes last, and in a thread.
     """
-    inside = [each for each in list(_groups) if set(each.ranks) < set(larger.ranks) and each is not failed]
+    inside = [each for each in _known() if set(each.ranks) < set(larger.ranks) and each is not failed]
     for each in inside:
         if _failure_of(each) is None:
             with contextlib.suppress(Exception):  # it was shut down meanwhile
@@ -152,7 +160,7 @@ def _tell(larger: Group, failed: Group, left: str) -> None:
 
 def _larger_than(group: Group) -> list[Group]:
     ranks = set(group.ranks)
-    return sorted((each for each in _groups if ranks < set(each.ranks)), key=lambda each: -len(each.ranks))
+    return sorted((each for each in _known() if ranks < set(each.ranks)), key=lambda each: -len(each.ranks))
 
 
 def _reported(group: Group, error: HoringError) -> str:

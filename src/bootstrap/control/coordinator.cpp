@@ -180,11 +180,11 @@ void Coordinator::step_sessions(Deadline now) {
 void Coordinator::handle_peer(uint32_t rank) {
   constexpr int kShare = 64;  // messages
   Peer& peer = peers_[rank];
+  const bool unread = std::exchange(peer.unread, false);
   if (!connections_.has(rank) || !connections_.of(rank).is_open()) {
     return;
   }
-  const Result<bool> open = peer.unread ? Result<bool>(true) : connections_.of(rank).read_some();
-  peer.unread = false;
+  const Result<bool> open = unread ? Result<bool>(true) : connections_.of(rank).read_some();
   // What came before the end counts: it may be the goodbye.
   for (int taken = 0; connections_.has(rank); ++taken) {
     if (taken == kShare) {

@@ -133,7 +133,7 @@ void Failover::lose(const Status& cause, bool closing) {
 }
 
 bool Failover::can_rest() const {
-  return flows() && attempt_ == nullptr && arriving_ == nullptr && sources_.size() == 1;
+  return flows() && attempt_ == nullptr && sources_.size() == 1;
 }
 
 void Failover::rest(uint64_t received) {

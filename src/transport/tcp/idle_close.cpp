@@ -83,6 +83,7 @@ Result<IdleClose::Then> IdleClose::on_answer(const Frame& frame) {
     return refusal_due_ ? Result<Then>(violation("an acceptance after a message"))
                         : Result<Then>(Then::kClose);
   }
+  refused_ = closing_;
   refusal_due_ = false;
   closing_ = false;
   return Then::kGoOn;
@@ -103,9 +104,11 @@ void IdleClose::on_message_through() {
   hinted_ = false;
   hint_ticks_ = 0;
   hint_came_ = false;
+  refused_ = false;
 }
 
 void IdleClose::tick() {
+  refused_ = false;
   hint_ticks_ -= std::min(hint_ticks_, 1U);
 }
 

@@ -61,7 +61,7 @@ class IdleClose {
   [[nodiscard]] bool answer_due() const { return begins_ && (closing_ || refusal_due_); }
   // Nothing is under way, and begin() may be called on an idle link.
   [[nodiscard]] bool may_begin() const {
-    return !closing_ && !refusal_due_ && unwritten_.empty() && !hinted_;
+    return !closing_ && !refusal_due_ && unwritten_.empty() && !hinted_ && !refused_;
   }
   // The peer sent a hint, and no message has passed since.
   [[nodiscard]] bool hint_came() const { return hint_came_; }
@@ -97,6 +97,7 @@ class IdleClose {
   bool closing_ = false;  // a request was sent; at the other end: its acceptance is being sent
   std::vector<std::byte> unwritten_;  // an answer, a hint before it
   bool refusal_due_ = false;          // a message crossed our request: a CloseRefuse will come
+  bool refused_ = false;              // without one: the peer is busy, and again before long
   bool hinted_ = false;               // sent a hint, and no message has passed since
   uint32_t hint_ticks_ = 0;           // how long that counts as likely: the peer may not look
   bool hint_came_ = false;

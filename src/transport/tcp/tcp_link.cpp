@@ -64,6 +64,10 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
   if (!messages_flow()) {
     return false;
   }
+  if (failover_ != nullptr && failover_->epoch() != sending_epoch_) {
+    sending_epoch_ = failover_->epoch();
+    outgoing_.offset = 0;
+  }
   // Close frames go between messages.
   if (idle_close_.has_unwritten() && outgoing_.offset == 0) {
     const Result<bool> clear = write_close_frames();
@@ -73,10 +77,6 @@ Result<bool> TcpLink::try_send(const Frame& frame, std::span<const ConstBytes> p
     if (!*clear) {
       return false;
     }
-  }
-  if (failover_ != nullptr && failover_->epoch() != sending_epoch_) {
-    sending_epoch_ = failover_->epoch();
-    outgoing_.offset = 0;
   }
   const Result<bool> written = connections().write(sent_count_, outgoing_, payload);
   if (!written.ok()) {
@@ -411,8 +411,9 @@ Result<bool> TcpLink::write_close_frames() {
 }
 
 Status TcpLink::advance_closing() {
-  // A message that is partly written goes first; try_send writes close frames after it.
-  if (idle_close_.has_unwritten() && outgoing_.offset > 0 && send_active_) {
+  // A message that is partly written here goes first; try_send writes close frames after it.
+  const bool written_here = failover_ == nullptr || failover_->epoch() == sending_epoch_;
+  if (idle_close_.has_unwritten() && outgoing_.offset > 0 && send_active_ && written_here) {
     return {};
   }
   HORING_ASSIGN(const bool written, write_close_frames());

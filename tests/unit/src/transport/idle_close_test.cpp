@@ -91,6 +91,8 @@ TEST_CASE("a request is refused while a message is under way") {
   CHECK(ends.lower.read(ends.higher.write()) == Then::kGoOn);
   CHECK_FALSE(ends.lower.close.closing());
   CHECK_FALSE(ends.lower.close.answer_due());
+  CHECK_FALSE(ends.lower.close.may_begin());  // the peer is busy
+  ends.lower.close.tick();
   CHECK(ends.lower.close.may_begin());
 }
 

@@ -27,8 +27,14 @@ class Exchange {
   [[nodiscard]] Result<std::vector<std::vector<std::byte>>> exchange(
       uint32_t rank, std::span<const std::byte> mine);
   [[nodiscard]] Status barrier(uint32_t rank) { return exchange(rank, {}).status(); }
+  // The same of a rank that serves the others while it waits for them.
+  [[nodiscard]] Status barrier(uint32_t rank, const std::function<void()>& serve);
 
  private:
+  using Lock = std::unique_lock<std::mutex>;
+  // true: all have come.
+  [[nodiscard]] bool arrive(uint32_t rank, std::span<const std::byte> mine);
+
   const uint32_t size_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -6,16 +6,38 @@
 
 namespace ho::conformance {
 
+bool Exchange::arrive(uint32_t rank, std::span<const std::byte> mine) {
+  blobs_.at(rank).assign(mine.begin(), mine.end());
+  if (++arrived_ < size_) {
+    return false;
+  }
+  result_ = blobs_;
+  arrived_ = 0;
+  ++generation_;
+  changed_.notify_all();
+  return true;
+}
+
+Status Exchange::barrier(uint32_t rank, const std::function<void()>& serve) {
+  constexpr std::chrono::milliseconds kPause(1);
+  const Deadline limit = deadline_after(kHang);
+  Lock lock(mutex_);
+  const uint64_t generation = generation_;
+  bool all = arrive(rank, {});
+  while (!all && !passed(limit)) {
+    lock.unlock();
+    serve();
+    lock.lock();
+    all = changed_.wait_for(lock, kPause, [&] { return generation_ != generation; });
+  }
+  return all ? Status() : Status(StatusCode::kTimeout, "a rank is missing at the barrier");
+}
+
 Result<std::vector<std::vector<std::byte>>> Exchange::exchange(uint32_t rank,
                                                                std::span<const std::byte> mine) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const uint64_t generation = generation_;
-  blobs_.at(rank).assign(mine.begin(), mine.end());
-  if (++arrived_ == size_) {
-    result_ = blobs_;
-    arrived_ = 0;
-    ++generation_;
-    changed_.notify_all();
+  if (arrive(rank, mine)) {
     return result_;
   }
   if (!changed_.wait_for(lock, kHang, [&] { return generation_ != generation; })) {
@@ -84,8 +106,12 @@ std::string run_ranks(const UnderTest& under_test,
       if (const Status status = body(self); !status.ok()) {
         errors[rank] = status.to_string();
       }
-      // Nobody closes while others still read.
-      static_cast<void>(exchange.barrier(rank));
+      // Nobody closes while others still read, and a message may need both ends to arrive.
+      static_cast<void>(exchange.barrier(rank, [&self] {
+        if (self.transport != nullptr) {
+          static_cast<void>(self.transport->progress());
+        }
+      }));
     });
   }
   for (std::thread& thread : threads) {

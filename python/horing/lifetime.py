@@ -29,7 +29,8 @@ class Lifetime:
         self._failure: str | None = None  # as it was when it was closed
         self._closed = False  # takes no calls any more
         self._destroying = threading.Lock()  # around what destroys it or may meet that
-        self._looking = threading.Lock()  # the same around what does not wait
+        # The same around what does not wait. A destructor may come between, of one that ends with this.
+        self._looking = threading.RLock()
         self._open: set[Pending] = set()
         self._dropped: collections.deque[Pending] = collections.deque()  # of the open ones
 

@@ -283,7 +283,7 @@ Status Failover::go_on_dialling(int64_t now) {
     attempt_failed(dialled, now);
     const bool first = sources_.empty();
     const auto limit = first ? context_.options.connect_timeout : context_.options.failover.timeout;
-    const int64_t since = std::max(first ? first_try_at_ns_ : loss_.began_ns(), reached_at_ns_);
+    const int64_t since = std::max(first ? first_try_at_ns_ : loss_.wanted_ns(), reached_at_ns_);
     if ((lost_ || first) && now - since >= ns_of(limit) && !choice_.next()) {
       return give_up("no rail has reached it for " + std::to_string(limit.count()) + " ms");
     }

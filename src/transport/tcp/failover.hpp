@@ -89,6 +89,8 @@ class Failover {
   void rest(uint64_t received);
   // The first use since.
   void use();
+  // This end has asked for it, waits in vain for the answer, and has a message to send.
+  void on_unanswered() { lose({StatusCode::kTimeout, "no answer to a request to close"}, true); }
 
   // Being replaced, with something to be sent or awaited.
   [[nodiscard]] bool mending() const {

@@ -3,6 +3,7 @@
 // the others for who asks for more.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -25,6 +26,8 @@ class LossEvent {
   void note_wanted(int64_t now_ns) { wanted_at_ns_ = wanted_at_ns_ == 0 ? now_ns : wanted_at_ns_; }
   [[nodiscard]] const Status& cause() const { return cause_; }
   [[nodiscard]] int64_t began_ns() const { return began_ns_; }
+  // Since when somebody has waited.
+  [[nodiscard]] int64_t wanted_ns() const { return std::max(began_ns_, wanted_at_ns_); }
 
   // Once: no path has reached the peer since.
   void warn_of_waiting(int64_t now_ns, std::chrono::milliseconds limit);

@@ -338,7 +338,12 @@ void TcpLink::tick() {
     status = connected ? connections().look(recv_active_)
                        : connections().look_for_peer(error_.ok() && recently_used());
   }
-  const bool reads = failover_ == nullptr ? connected : messages_flow();
+  if (failover_ != nullptr && idle_close_.unanswered() && send_active_) {
+    failover_->on_unanswered();
+  }
+  // The end of another connection may have been seen before the answer that lies in this one.
+  const bool reads =
+      failover_ == nullptr ? connected : messages_flow() || (error_.ok() && idle_close_.closing());
   if (reads && status.ok() && !recv_active_ && may_inspect()) {
     status = inspect();
   }

@@ -94,4 +94,28 @@ TEST_CASE("failover: a request to close counts no more once its connections are 
   });
 }
 
+// A false alarm: the request arrives after all, in connections that the other end has given up and
+// does not miss.
+TEST_CASE("failover: a request to close that the other end never reads holds up no message") {
+  Ranks ranks({.max_connections = 1}, uncut);
+  converse(ranks, {8, 40});
+  ranks.unaware(0);
+  ranks.silence({kHosts[0]});
+  ranks.drive_until([&] { return has(ranks.link(1).to_string(), ", lost"); });
+  converse(ranks, {8}, 1);
+  ranks.drive_until([&] { return has(ranks.link(0).to_string(), "closing (idle)"); });
+  ranks.silence({});
+  End sender(ranks.link(0), 3000, {8}, 2);
+  ranks.drive_until([&] {
+    REQUIRE(sender.send().ok());
+    return sender.through();
+  });
+  End receiver(ranks.link(1), 4000, {}, 0);
+  ranks.drive_until([&] {
+    REQUIRE(receiver.receive(3000, {8}, 2).ok());
+    return receiver.received() == 1;
+  });
+  CHECK(ranks.at(0).rail_use()[0].failovers == 0);
+}
+
 }  // namespace ho::conformance

@@ -40,6 +40,7 @@ void ControlConnection::send_again() {
   std::ranges::move(output_, std::back_inserter(again));
   output_.clear();
   unsent_bytes_ = 0;
+  kept_bytes_ = 0;
   tell_received();
   for (Outgoing& message : again) {
     if (message.counts) {
@@ -61,8 +62,10 @@ Status ControlConnection::note_counted(uint64_t count) {
             "it counts " + std::to_string(count) + " messages, and there are " +
                 std::to_string(counted_) + " to " + std::to_string(counted_ + kept_.size())};
   }
-  kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(count - counted_));
-  counted_ = count;
+  for (; counted_ < count; ++counted_) {
+    kept_bytes_ -= kept_.front().total();
+    kept_.pop_front();
+  }
   return {};
 }
 
@@ -125,6 +128,7 @@ Status ControlConnection::send_some() {
     unsent_bytes_ -= static_cast<size_t>(sent);
     if (head.sent == head.total()) {
       if (keeps_ && head.counts) {
+        kept_bytes_ += head.total();
         kept_.push_back(std::move(head));
       }
       output_.pop_front();

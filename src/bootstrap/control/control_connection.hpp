@@ -57,6 +57,8 @@ class ControlConnection {
   void queue(wire::Type type, uint64_t id = 0) { queue(type, id, nullptr); }
   [[nodiscard]] bool has_output() const { return !output_.empty() && sends(); }
   [[nodiscard]] size_t unsent_bytes() const { return unsent_bytes_; }
+  // With what was sent and the peer has not counted.
+  [[nodiscard]] size_t held_bytes() const { return unsent_bytes_ + kept_bytes_; }
   // Sends what the socket takes now.
   [[nodiscard]] Status send_some();
   // Reads what is there now, bounded; false: the peer has closed its side.
@@ -98,6 +100,7 @@ class ControlConnection {
   uint64_t reported_ = 0;    // of them
   size_t untold_bytes_ = 0;  // of those that the peer has not been told of
   size_t unsent_bytes_ = 0;
+  size_t kept_bytes_ = 0;
   wire::Splitter splitter_;
 };
 

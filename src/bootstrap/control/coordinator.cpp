@@ -157,8 +157,8 @@ bool Coordinator::turn(Deadline end) {
   for (const uint32_t rank : connections_.take_overfull()) {
     peer_closed(rank,
                 {StatusCode::kProtocol,
-                 " does not read what rank 0 sends to it: more than " +
-                     std::to_string(PeerConnections::kMaxUnsentBytes >> 20U) +
+                 " does not read what rank 0 sends to it, or does not count it: more than " +
+                     std::to_string(PeerConnections::kMaxHeldBytes >> 20U) +
                      " MiB of control messages wait for it"});
   }
   step_sessions(Clock::now());

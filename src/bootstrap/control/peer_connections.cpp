@@ -58,7 +58,7 @@ bool PeerConnections::takes_more(uint32_t rank) {
   if (peer.connection == nullptr || peer.overfull) {
     return false;
   }
-  if (peer.connection->unsent_bytes() > kMaxUnsentBytes) {
+  if (peer.connection->held_bytes() > kMaxHeldBytes) {
     peer.overfull = true;
     overfull_.push_back(rank);
   }

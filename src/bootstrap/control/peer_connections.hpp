@@ -18,8 +18,8 @@ class PeerConnections {
  public:
   using Body = ControlConnection::Body;
   // What a rank is owed is bounded by what it asks for and by what others do: one that asks for
-  // ever more, and does not read it, must not fill this process's memory.
-  static constexpr size_t kMaxUnsentBytes = size_t{64} << 20U;
+  // ever more, and does not read it or does not count it, must not fill this process's memory.
+  static constexpr size_t kMaxHeldBytes = size_t{64} << 20U;
 
   // `epoll` outlives this.
   PeerConnections(int epoll, uint32_t world_size) : epoll_(epoll), peers_(world_size) {}

@@ -26,7 +26,7 @@ TEST_CASE("what is queued for a rank leaves with the next flush of all") {
 TEST_CASE("a rank that does not read is given up once, and others are served") {
   PeerEnds peers(kPeerRanks);
   const auto body = ControlConnection::body_of(wire::Buffer(size_t{1} << 20U));
-  for (size_t sent = 0; sent < PeerConnections::kMaxUnsentBytes + 4 * body->size();
+  for (size_t sent = 0; sent < PeerConnections::kMaxHeldBytes + 4 * body->size();
        sent += body->size()) {
     peers.connections.send(2, wire::Type::kGathered, 1, body);
   }
@@ -37,6 +37,24 @@ TEST_CASE("a rank that does not read is given up once, and others are served") {
   CHECK(peers.connections.of(2).unsent_bytes() == unsent);
   peers.connections.send_if_read(1, wire::Type::kStateQuery, 0, nullptr);
   CHECK(peers.types_at(1) == std::vector{wire::Type::kStateQuery});
+}
+
+TEST_CASE("a rank that reads all and counts nothing is given up") {
+  constexpr size_t kEnough = 4200;
+  PeerEnds peers(kPeerRanks, true);
+  const auto body = ControlConnection::body_of(wire::Buffer(size_t{1} << 14U));
+  size_t sent = 0;
+  size_t read = 0;
+  for (; !peers.connections.of(2).has_output() && sent < kEnough; ++sent) {
+    peers.connections.send(2, wire::Type::kGathered, 1, body);
+    read += peers.types_at(2).size();
+    if (!peers.connections.take_overfull().empty()) {
+      break;
+    }
+  }
+  CHECK(read + peers.types_at(2).size() == sent);
+  CHECK(sent > PeerConnections::kMaxHeldBytes / body->size() - 100);
+  CHECK(sent < kEnough);
 }
 
 TEST_CASE("a complete gather is answered with an error where a member goes before the answer") {

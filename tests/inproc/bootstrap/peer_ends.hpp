@@ -19,11 +19,11 @@ struct PeerEnds {
   PeerConnections connections;
   std::vector<std::unique_ptr<ControlConnection>> ends;  // rank r reads at ends[r]
 
-  explicit PeerEnds(uint32_t ranks) : connections(epoll.get(), ranks) {
+  explicit PeerEnds(uint32_t ranks, bool keeps = false) : connections(epoll.get(), ranks) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       std::array<int, 2> pair{};
       REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()) == 0);
-      REQUIRE(connections.add(rank, Fd(pair[0])).ok());
+      REQUIRE(connections.add(rank, Fd(pair[0]), keeps).ok());
       ends.push_back(std::make_unique<ControlConnection>(Fd(pair[1])));
     }
   }

@@ -242,7 +242,7 @@ std::shared_ptr<StatusService> StatusService::create(const StartThread& start) {
   std::shared_ptr<StatusService> service;
   if (status.ok()) {
     service = std::shared_ptr<StatusService>(
-        new StatusService(*std::move(wake), env::text(env::kRecordDir)));
+        new StatusService(*std::move(wake), env::text(env::kRecordDir)), end);
     status = service->start(start);
   }
   if (!status.ok()) {
@@ -266,7 +266,10 @@ Status StatusService::start(const StartThread& start_thread) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   Status status;
   try {
-    thread_ = start_thread([this] { run(); });
+    thread_ = start_thread([this] {
+      run();
+      thread_ended();
+    });
   } catch (const std::system_error& error) {
     status = Status(StatusCode::kSystem, std::string("no thread can be started: ") + error.what());
   }
@@ -277,20 +280,45 @@ Status StatusService::start(const StartThread& start_thread) {
   return status;
 }
 
-StatusService::~StatusService() {
-  if (!thread_.joinable()) {
+void StatusService::end(StatusService* service) {
+  if (service->process_ != ::getpid()) {
+    service->thread_.detach();  // a fork has no threads but the one that forked
+  } else if (service->thread_.joinable() && !service->join_thread()) {
     return;
   }
-  if (process_ != ::getpid()) {
-    thread_.detach();  // a fork has no threads but the one that forked
-    return;
-  }
+  delete service;
+}
+
+// A thread that writes to a file system that does not answer cannot be stopped; it may free what it
+// uses when it has ended.
+bool StatusService::join_thread() {
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     stopping_ = true;
+    wake_.ring();
+    if (!ended_.wait_for(lock, kEndTime, [this] { return thread_ended_; })) {
+      thread_.detach();
+      log_warn(
+          "the thread for horing status has not ended within {} ms: is the folder of {} on a file "
+          "system that does not answer? The record may be missing",
+          kEndTime.count(),
+          env::kRecordDir.name);
+      return false;
+    }
   }
-  wake_.ring();
   thread_.join();
+  return true;
+}
+
+void StatusService::thread_ended() {
+  std::unique_lock lock(mutex_);
+  thread_ended_ = true;
+  const bool left = !thread_.joinable();
+  ended_.notify_all();
+  lock.unlock();
+  if (left) {
+    delete this;
+  }
 }
 
 std::shared_ptr<StatusService::Watched> StatusService::join(Member& member, WatchedJob job) {

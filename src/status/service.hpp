@@ -94,7 +94,8 @@ class StatusService {
   using StartThread = std::function<std::thread(std::function<void()>)>;
   // One more; null as above.
   [[nodiscard]] static std::shared_ptr<StatusService> create(const StartThread& start);
-  ~StatusService();
+  // How long the last job waits for the thread to end, which may be writing a record.
+  static constexpr std::chrono::milliseconds kEndTime{5000};
   StatusService(const StatusService&) = delete;
   StatusService& operator=(const StatusService&) = delete;
 
@@ -110,6 +111,12 @@ class StatusService {
   };
 
   StatusService(EventFd wake, std::string record_folder);
+  ~StatusService() = default;
+  // Deletes it, or leaves that to its thread.
+  static void end(StatusService* service);
+  // false: it has not ended in time, and is left alone.
+  [[nodiscard]] bool join_thread();
+  void thread_ended();
   [[nodiscard]] Status start(const StartThread& start_thread);
   // Of that job and rank: the one that is there, or a new one.
   [[nodiscard]] std::shared_ptr<Watched> join(Member& member, WatchedJob job);
@@ -146,6 +153,8 @@ class StatusService {
   // Guarded by it.
   std::list<std::shared_ptr<Watched>> jobs_;
   bool stopping_ = false;
+  std::condition_variable ended_;
+  bool thread_ended_ = false;
   std::chrono::nanoseconds wait_left_ = kWriteTime;
   // The thread's own.
   std::list<Connection> connections_;

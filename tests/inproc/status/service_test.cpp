@@ -208,6 +208,24 @@ TEST_CASE("where the largest group can ask nobody the others ask for those they 
   CHECK(answer(client) == "0\n2\n3 {}\n");
 }
 
+TEST_CASE("a thread that cannot end holds up the end of a job only so long") {
+  std::promise<void> may_run;
+  std::promise<void> ended;
+  CaughtStderr caught;
+  auto service = StatusService::create([&](std::function<void()> run) {
+    return std::thread([&, run = std::move(run)] {
+      may_run.get_future().wait();
+      run();
+      ended.set_value();
+    });
+  });
+  REQUIRE(service != nullptr);
+  service.reset();
+  CHECK(has(caught.end(), "has not ended within 5000 ms"));
+  may_run.set_value();
+  CHECK(ended.get_future().wait_for(kSoon) == std::future_status::ready);
+}
+
 TEST_CASE("where no thread can be had a job goes on without a service") {
   const Folder folder;
   CaughtStderr caught;

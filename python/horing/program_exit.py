@@ -75,8 +75,9 @@ def start_thread(run: Callable[[], None], name: str) -> threading.Thread | None:
 def _end() -> None:
     _begun.set()
     until = time.monotonic() + GRACE_S
-    for number in sorted(_alive, reverse=True):
-        thing = _alive.get(number)
+    # A daemon thread may add one meanwhile: this list is made in one step.
+    for made in sorted(_alive.valuerefs(), key=lambda each: each.key, reverse=True):
+        thing = made()
         if thing is not None and time.monotonic() < until + _LIMIT_S:
             with contextlib.suppress(Exception):
                 thing.end_with_program(until)

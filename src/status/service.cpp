@@ -286,7 +286,7 @@ void StatusService::end(StatusService* service) {
   } else if (service->thread_.joinable() && !service->join_thread()) {
     return;
   }
-  delete service;
+  const std::unique_ptr<StatusService> owner(service);
 }
 
 // A thread that writes to a file system that does not answer cannot be stopped; it may free what it

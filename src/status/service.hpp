@@ -96,6 +96,7 @@ class StatusService {
   [[nodiscard]] static std::shared_ptr<StatusService> create(const StartThread& start);
   // How long the last job waits for the thread to end, which may be writing a record.
   static constexpr std::chrono::milliseconds kEndTime{5000};
+  ~StatusService() = default;
   StatusService(const StatusService&) = delete;
   StatusService& operator=(const StatusService&) = delete;
 
@@ -111,7 +112,6 @@ class StatusService {
   };
 
   StatusService(EventFd wake, std::string record_folder);
-  ~StatusService() = default;
   // Deletes it, or leaves that to its thread.
   static void end(StatusService* service);
   // false: it has not ended in time, and is left alone.

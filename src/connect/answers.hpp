@@ -37,6 +37,8 @@ class AnswerWatch {
   [[nodiscard]] Status check(const tcp_info& details,
                              std::chrono::milliseconds silence,
                              int64_t time_ns = now_ns());
+  // The last check found a silence, and the next one decides.
+  [[nodiscard]] bool suspects() const { return unanswered_checks_ > 0; }
 
  private:
   // For how long what was sent has been unanswered, at most.

@@ -100,6 +100,7 @@ class Connection {
   // unanswered.
   [[nodiscard]] Status check_alive(const LookAtConnection& look);
   [[nodiscard]] Status check_alive(const LookAtConnection& look, std::chrono::milliseconds silence);
+  [[nodiscard]] bool suspected() const { return answers_.suspects(); }
   [[nodiscard]] bool unanswered(const LookAtConnection& look) const;
 
   // Not ok: the connection has ended, or has broken; what came before can still be read.

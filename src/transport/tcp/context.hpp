@@ -21,6 +21,7 @@ struct Context {
   uint64_t turn = 0;               // calls of progress()
   uint32_t open_connections = 0;
   bool watches_peers = false;  // nobody else does
+  bool suspects = false;       // a silence, since the last tick: the next one comes soon
   ReplayBudget replay{ReplayBudget::used_by_process()};
   std::vector<RailUse> rail_use{};  // by this host's rails; empty without failover
 };

@@ -290,6 +290,7 @@ Status LinkConnections::look(bool awaited) {
     failed_ = i;
     HORING_TRY(failover.on ? connection->check_alive(context_.options.look, failover.silence)
                            : connection->check_alive(context_.options.look));
+    context_.suspects |= connection->suspected();
     event_ |= awaited && connection->look_below_mark();
   }
   return {};

@@ -157,6 +157,9 @@ class SocketTransport final : public TcpTransport {
       for (const auto& link : order_) {
         link->tick();
       }
+      if (std::exchange(context_.suspects, false) && context_.options.failover.on) {
+        next_tick_ns_ = now + tick_ns() / 4;
+      }
     }
     if (context_.open_connections > 0 || context_.watches_peers) {
       context_.poller->wake_at(next_tick_ns_);

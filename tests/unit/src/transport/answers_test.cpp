@@ -25,7 +25,9 @@ TEST_CASE("a rail is down once data or probes have been unanswered for long at t
     AnswerWatch watch;
     CHECK(watch.check(silent(9'000)).ok());
     CHECK(watch.check(silent(10'000)).ok());
+    CHECK_FALSE(watch.suspects());
     CHECK(watch.check(silent(11'000)).ok());
+    CHECK(watch.suspects());
     const Status down = watch.check(silent(12'345));
     CHECK(down.code() == StatusCode::kConnection);
     CHECK(has(down, "the rail is down: data sent has been unanswered for 12 s"));

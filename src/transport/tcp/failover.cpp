@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "connect/rail_interface.hpp"
 #include "os/clock.hpp"
 
 namespace ho::tcp {
@@ -18,6 +17,7 @@ constexpr int64_t kMs = 1'000'000;
 // a link may have to leave their interface, which takes Connector a while to see.
 constexpr std::chrono::milliseconds kFirstReachWithin{4000};
 constexpr std::chrono::milliseconds kReachWithin{1500};
+constexpr std::chrono::milliseconds kMinReachWithin{250};
 // After all paths have been tried.
 constexpr int64_t kRoundPauseNs = 200 * kMs;
 // The end that opens the link begins; the other one, if nothing has come by then.
@@ -42,6 +42,7 @@ Failover::Failover(Context& context, const LinkKey& key, bool& event)
       event_(event),
       opens_(opens(context.options.self, key.peer, key.channel)),
       home_{key.rail, key.rail},
+      paths_(context, key),
       choice_(choice_options()),
       unopened_(context, key, event),
       epochs_(opens_),
@@ -56,23 +57,12 @@ const LinkConnections& Failover::connections() const {
   return sources_.empty() ? unopened_ : *sources_.back().connections;
 }
 
-std::vector<Path> Failover::paths() const {
-  std::vector<std::string> own;
-  for (const RailInterface& rail : context_.options.rails) {
-    own.push_back(rail.address);
-  }
-  return distinct_paths(key_.rail, own, context_.peers.at(key_.peer.at()).rail_addresses);
-}
-
 PathChoice::Options Failover::choice_options() {
   return {.home = home_,
           .opens = opens_,
           .connections_per_link = context_.options.connections_per_link,
-          .all = [this] { return paths(); },
-          .usable =
-              [this](const Path& path) {
-                return interface_trouble(context_.options.rails[path.own.at()]).empty();
-              }};
+          .all = [this] { return paths_.all(); },
+          .usable = [this](const Path& path) { return paths_.usable(path); }};
 }
 
 bool Failover::flows() const {
@@ -113,6 +103,7 @@ void Failover::lose(const Status& cause, bool closing) {
   }
   collect_acknowledged();
   lost_ = true;
+  tried_all_ = false;
   own_rail_.on_none(false);
   const int64_t now = now_ns();
   // Two attempts met: the peer may have left these for the newer one, which is this end's.
@@ -121,6 +112,10 @@ void Failover::lose(const Status& cause, bool closing) {
   loss_.note(left ? Status() : connections().with_path(cause), connections().path(), now);
   if (!left) {
     choice_.on_lost(connections().way().shares, connections().failed_path(), now);
+    if (cause.code() == StatusCode::kConnection) {
+      paths_.note_lost({connections().failed_path()}, now);
+    }
+    choice_.on_not_reached(paths_.lost(now));
   }
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
@@ -143,6 +138,7 @@ void Failover::rest(uint64_t received) {
   arriving_.reset();
   lost_ = true;
   rests_ = true;
+  tells_ = false;
   own_rail_.on_none(false);
 }
 
@@ -195,7 +191,7 @@ void Failover::adopt(std::unique_ptr<LinkConnections> connections, const Status&
   const bool rested = std::exchange(rests_, false);
   loss_.note(first_failed ? this->connections().with_path(last_failure_) : reason,
              this->connections().path(),
-             now_ns());
+             first_failed ? first_try_at_ns_ : now_ns());
   if (!reason.ok()) {
     loss_.set_cause(reason);  // for which these were opened
   }
@@ -210,6 +206,7 @@ void Failover::adopt(std::unique_ptr<LinkConnections> connections, const Status&
   resume_.emplace(epoch, key_.communicator);
   again_ = {};
   lost_ = false;
+  tells_ = false;
   if (attempt_ != nullptr && !epochs_.newer(attempt_->way().epoch)) {
     attempt_.reset();
   }
@@ -223,7 +220,11 @@ void Failover::adopt(std::unique_ptr<LinkConnections> connections, const Status&
 void Failover::begin_attempt(std::vector<Share> shares) {
   attempt_reason_ = Status();
   const uint32_t epoch = epochs_.begin();
-  const auto reach_within = sources_.empty() ? kFirstReachWithin : kReachWithin;
+  auto reach_within = sources_.empty() ? kFirstReachWithin : kReachWithin;
+  if (lost_) {  // all paths in the time that there is
+    const auto each = context_.options.failover.timeout / static_cast<int64_t>(paths_.all().size());
+    reach_within = std::clamp(each, kMinReachWithin, kReachWithin);
+  }
   attempt_ = std::make_unique<LinkConnections>(context_,
                                                key_,
                                                event_,
@@ -245,11 +246,16 @@ Status Failover::dial(bool wanted) {
   }
   if (attempt_ == nullptr) {
     const bool begins = sources_.empty() ? opens_ : lost_;
-    if (!begins || !wanted) {
+    if (!begins || (!wanted && !tells_)) {
       return {};
     }
-    first_try_at_ns_ = first_try_at_ns_ == 0 ? now : first_try_at_ns_;
-    loss_.note_wanted(now);
+    if (first_try_at_ns_ == 0) {
+      first_try_at_ns_ = now;
+      choice_.on_not_reached(paths_.lost(now));
+    }
+    if (wanted) {
+      loss_.note_wanted(now);
+    }
     if (now < dial_at_ns_) {
       wake_at(dial_at_ns_);
       return {};
@@ -260,10 +266,10 @@ Status Failover::dial(bool wanted) {
     }
     begin_attempt(choice_.over({next.value_or(home_)}));
   }
-  return go_on_dialling(now);
+  return go_on_dialling(now, wanted);
 }
 
-Status Failover::go_on_dialling(int64_t now) {
+Status Failover::go_on_dialling(int64_t now, bool wanted) {
   const Status dialled = down_.ok() ? attempt_->dial() : down_;
   if (attempt_->open()) {
     adopt(std::move(attempt_), attempt_reason_);
@@ -284,8 +290,8 @@ Status Failover::go_on_dialling(int64_t now) {
     const bool first = sources_.empty();
     const auto limit = first ? context_.options.connect_timeout : context_.options.failover.timeout;
     const int64_t since = std::max(first ? first_try_at_ns_ : loss_.wanted_ns(), reached_at_ns_);
-    if ((lost_ || first) && now - since >= ns_of(limit) && !choice_.next()) {
-      return give_up("no rail has reached it for " + std::to_string(limit.count()) + " ms");
+    if ((lost_ || first) && wanted && now - since >= ns_of(limit) && tried_all_) {
+      return give_up("no rail has reached it for " + std::to_string((now - since) / kMs) + " ms");
     }
   }
   wake_at(attempt_ == nullptr ? dial_at_ns_ : attempt_until_ns_);
@@ -301,6 +307,9 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
   log_debug("link tries another way: {}", last_failure_.message());
   const std::vector<Share> tried = attempt_->way().shares;
   const std::vector<Path> missing = attempt_->missing();
+  if (!why.ok() && attempt_->refused().empty()) {  // a host that refuses has got it
+    paths_.note_lost(missing, now);
+  }
   attempt_.reset();
   if (flows()) {
     // A peer that answers on none of them may be busy, whatever the path.
@@ -309,9 +318,11 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
     return;
   }
   choice_.on_not_reached(missing);
+  tried_all_ |= !choice_.next();
+  tells_ &= !tried_all_;
   const int64_t since = now - loss_.began_ns();
   if (lost_ && since >= (choice_.next() ? kWarnAfterNs : kRoundPauseNs)) {
-    loss_.warn_of_waiting(now, context_.options.failover.timeout);
+    loss_.warn_of_waiting(now, context_.options.failover.timeout, why.ok());
   }
   dial_at_ns_ = choice_.next() ? now : now + kRoundPauseNs;
 }
@@ -424,10 +435,6 @@ Status Failover::send_again() {
   return {};
 }
 
-Replay::Written Failover::written_at(uint64_t number) {
-  return {connections().index_of_message(number), connections().of_message(number).written_bytes()};
-}
-
 void Failover::note_resumed() {
   const int64_t now = now_ns();
   const Way& way = connections().way();
@@ -435,14 +442,18 @@ void Failover::note_resumed() {
   const bool home = part == 1;
   // As both ends see it, whichever has noticed first: over one more path alone is no failover.
   const bool was_home = away_ == 0;
+  away_ = 1 - part;
   const std::vector<Path> before = std::exchange(over_, paths_of(way.shares));
+  paths_.note_well(over_);
+  if (away_ == 1 && !way.dials) {  // the peer has found out
+    paths_.note_lost({home_}, now);
+  }
   std::ranges::copy_if(over_, std::back_inserter(carried_), [this](const Path& path) {
     return std::ranges::count(carried_, path) == 0;
   });
   leaves_interface_ |= way.dials && connections().left_interface();
   const bool left = std::ranges::any_of(
       before, [&](const Path& path) { return std::ranges::count(over_, path) == 0; });
-  away_ = 1 - part;
   own_rail_.on_connections(away_);
   choice_.on_flows(way.shares, way.dials, now);
   event_ = true;
@@ -546,6 +557,7 @@ void Failover::tick(bool awaited, bool may_move) {
   }
   if (!lost_) {
     Status alive = connections().check_interfaces();
+    tells_ = !alive.ok();
     if (alive.ok()) {
       alive = connections().look(awaited);
     }
@@ -573,19 +585,6 @@ void Failover::move_to_better() {
     attempt_reason_ = connections().with_path({StatusCode::kTimeout, std::move(better->reason)});
   }
   wake_at(now_ns());
-}
-
-bool Failover::all_arrived() {
-  collect_acknowledged();
-  return replay_.empty() || ended_;
-}
-
-uint64_t Failover::memory_bytes() const {
-  uint64_t total = sizeof(Failover) + replay_.memory_bytes();
-  for (const Source& source : sources_) {
-    total += source.connections->memory_bytes();
-  }
-  return total;
 }
 
 std::string Failover::state() const {

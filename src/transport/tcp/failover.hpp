@@ -20,6 +20,7 @@
 #include "transport/tcp/failover_log.hpp"
 #include "transport/tcp/link_claim.hpp"
 #include "transport/tcp/link_connections.hpp"
+#include "transport/tcp/link_paths.hpp"
 #include "transport/tcp/own_rail.hpp"
 #include "transport/tcp/path_choice.hpp"
 #include "transport/tcp/paths.hpp"
@@ -97,9 +98,18 @@ class Failover {
     return attempt_ != nullptr || (resume_ && !flows() && !lost_);
   }
   // Nothing that was sent is on its way any more.
-  [[nodiscard]] bool all_arrived();
+  [[nodiscard]] bool all_arrived() {
+    collect_acknowledged();
+    return replay_.empty() || ended_;
+  }
   [[nodiscard]] bool lends() const { return replay_.released() < replay_.next(); }
-  [[nodiscard]] uint64_t memory_bytes() const;
+  [[nodiscard]] uint64_t memory_bytes() const {
+    uint64_t total = sizeof(Failover) + replay_.memory_bytes();
+    for (const Source& source : sources_) {
+      total += source.connections->memory_bytes();
+    }
+    return total;
+  }
   // "", or what is being done: "lost, tries ...".
   [[nodiscard]] std::string state() const;
 
@@ -112,8 +122,6 @@ class Failover {
     bool drained = false;
   };
 
-  // All there are, each once, in the order of trying.
-  [[nodiscard]] std::vector<Path> paths() const;
   [[nodiscard]] PathChoice::Options choice_options();
   void move_to_better();
   void lose(const Status& cause, bool closing = false);
@@ -121,7 +129,7 @@ class Failover {
   void adopt(std::unique_ptr<LinkConnections> connections, const Status& reason);
   void begin_attempt(std::vector<Share> shares);
   [[nodiscard]] Status dial(bool wanted);
-  [[nodiscard]] Status go_on_dialling(int64_t now);
+  [[nodiscard]] Status go_on_dialling(int64_t now, bool wanted);
   void attempt_failed(const Status& why, int64_t now);
   [[nodiscard]] Status give_up(const std::string& why);
   [[nodiscard]] Status agree(uint64_t received);
@@ -130,7 +138,10 @@ class Failover {
   [[nodiscard]] uint64_t drain(size_t sources, uint64_t received);
   [[nodiscard]] Status send_again();
   void collect_acknowledged();
-  [[nodiscard]] Replay::Written written_at(uint64_t number);
+  [[nodiscard]] Replay::Written written_at(uint64_t number) {
+    LinkConnections& in_use = connections();
+    return {in_use.index_of_message(number), in_use.of_message(number).written_bytes()};
+  }
   void note_resumed();
   void wake_at(int64_t time_ns) { context_.poller->wake_at(time_ns); }
   [[nodiscard]] bool loses(const Status& cause) const;
@@ -140,6 +151,7 @@ class Failover {
   bool& event_;
   const bool opens_;
   const Path home_;  // the link's own rail at both ends
+  const LinkPaths paths_;
   PathChoice choice_;
   LinkConnections unopened_;
   std::deque<Source> sources_;
@@ -166,6 +178,8 @@ class Failover {
   bool leaves_interface_ = false;  // this host's routing leaves no other way
   bool lost_ = false;              // those in use
   bool rests_ = false;             // they were closed, both ends agreed, and nobody wants others
+  bool tells_ = false;             // the peer cannot see that they are lost, so others are dialled
+  bool tried_all_ = false;         // each path, since then
   bool replaces_ = false;          // others, or a first try that failed
   LossEvent loss_;
   int64_t first_try_at_ns_ = 0;

@@ -50,15 +50,25 @@ void LossEvent::note(const Status& cause, const std::string& path, int64_t now_n
   }
 }
 
-void LossEvent::warn_of_waiting(int64_t now_ns, std::chrono::milliseconds limit) {
-  if (!std::exchange(warned_, true) && is_news("nowhere from " + path_, now_ns)) {
-    log_warn(
-        "{}; no path has reached it for {} ms, and each is tried again for {} ms "
-        "(HORING_FAILOVER_WAIT_MS)",
-        cause_.message(),
-        (now_ns - began_ns_) / kNsPerMs,
-        limit.count());
+void LossEvent::warn_of_waiting(int64_t now_ns, std::chrono::milliseconds limit, bool taken) {
+  if (std::exchange(warned_, true) || !is_news("nowhere from " + path_, now_ns)) {
+    return;
   }
+  const int64_t since_ms = (now_ns - began_ns_) / kNsPerMs;
+  if (taken) {
+    log_warn(
+        "{}; its host takes connections, and its process has answered none for {} ms: it may be "
+        "stopped or busy (horing status)",
+        cause_.message(),
+        since_ms);
+    return;
+  }
+  log_warn(
+      "{}; no path has reached it for {} ms, and each is tried again for {} ms "
+      "(HORING_FAILOVER_WAIT_MS)",
+      cause_.message(),
+      since_ms,
+      limit.count());
 }
 
 void LossEvent::end(int64_t now_ns, bool logs, const End& how) {

@@ -29,8 +29,8 @@ class LossEvent {
   // Since when somebody has waited.
   [[nodiscard]] int64_t wanted_ns() const { return std::max(began_ns_, wanted_at_ns_); }
 
-  // Once: no path has reached the peer since.
-  void warn_of_waiting(int64_t now_ns, std::chrono::milliseconds limit);
+  // Once: no path has reached the peer since; taken: but its host takes connections.
+  void warn_of_waiting(int64_t now_ns, std::chrono::milliseconds limit, bool taken);
 
   struct End {
     std::string link;  // "rank 3, rail 0"

@@ -388,7 +388,8 @@ std::string LinkConnections::to_string() const {
 Status LinkConnections::check_interfaces() {
   for (size_t i = 0; i < way_.shares.size(); ++i) {
     failed_ = i;
-    if (std::string down = interface_trouble(own_rail(way_.shares[i].path)); !down.empty()) {
+    std::string down = context_.options.interface_trouble(own_rail(way_.shares[i].path));
+    if (!down.empty()) {
       return {StatusCode::kConnection, std::move(down)};
     }
   }
@@ -397,7 +398,7 @@ Status LinkConnections::check_interfaces() {
 
 std::string LinkConnections::trouble() const {
   for (const Path& path : paths_of(way_.shares)) {
-    if (std::string down = interface_trouble(own_rail(path)); !down.empty()) {
+    if (std::string down = context_.options.interface_trouble(own_rail(path)); !down.empty()) {
       return down;
     }
   }

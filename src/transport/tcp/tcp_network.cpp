@@ -33,6 +33,7 @@ Result<std::unique_ptr<Transport>> make(const NetworkSetup& setup, const TcpOpti
 
 Result<FailoverOptions> FailoverOptions::from_environment() {
   FailoverOptions options;
+  options.lost_paths = tcp::LostPaths::of_process();
   HORING_ASSIGN(options.on, env::flag(env::kFailover));
   HORING_ASSIGN(const uint64_t silence_ms, env::number(env::kFailoverDetectMs));
   HORING_ASSIGN(const uint64_t timeout_ms, env::number(env::kFailoverWaitMs));

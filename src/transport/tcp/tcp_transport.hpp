@@ -14,6 +14,7 @@
 #include "connect/rail_interface.hpp"
 #include "os/tcp_progress.hpp"
 #include "transport/network_setup.hpp"
+#include "transport/tcp/lost_paths.hpp"
 #include "transport/transport.hpp"
 
 namespace ho {
@@ -31,6 +32,8 @@ struct FailoverOptions {
   uint64_t copied_bytes = uint64_t{32} << 20;  // of what has not arrived, by all of the process
   // Memory that was lent for so long is copied, whoever waits for it or not.
   std::chrono::nanoseconds lend = std::chrono::hours(1);
+  // What links of this process have found out; of_process() outside of tests.
+  std::shared_ptr<tcp::LostPaths> lost_paths = std::make_shared<tcp::LostPaths>();
 };
 
 struct TcpOptions : NetworkMember {
@@ -45,6 +48,7 @@ struct TcpOptions : NetworkMember {
   tcp::LookAtConnection look = tcp::look_at_connection;
   tcp::CountUnacknowledged count_unacknowledged = tcp::count_unacknowledged;
   std::function<std::optional<TcpProgress>(int fd)> progress = tcp_progress;
+  std::function<std::string(const RailInterface& rail)> interface_trouble = ho::interface_trouble;
 };
 
 // Where a rank can be reached: its port on each of its host's rails.

@@ -125,6 +125,9 @@ class Ranks {
       };
       options.look = [this, rank](int fd) { return look(rank, fd); };
       options.progress = [this](int /*fd*/) { return progress_; };
+      options.interface_trouble = [this, rank](const RailInterface& rail) {
+        return rank == without_carrier_ && rail.address == kHosts[0] ? "no carrier" : "";
+      };
       auto transport = TcpTransport::listen(options);
       REQUIRE(transport.ok());
       transports_.at(rank) = *std::move(transport);
@@ -175,6 +178,8 @@ class Ranks {
   void compute(uint32_t rank) { computing_ = rank; }
   // Whose kernel says nothing of a silence.
   void unaware(uint32_t rank) { unaware_ = rank; }
+  // Whose kernel says that its first rail is down.
+  void without_carrier(uint32_t rank) { without_carrier_ = rank; }
   // Nothing passes over those rails, and the kernels get no answer.
   void silence(const std::vector<std::string>& hosts) const {
     for (const auto& relay : relays_) {
@@ -205,6 +210,7 @@ class Ranks {
 
   uint32_t computing_ = 2;
   uint32_t unaware_ = 2;
+  uint32_t without_carrier_ = 2;
   std::optional<TcpProgress> progress_;
   std::array<std::unique_ptr<Relay>, 2> relays_;
   std::array<std::unique_ptr<TcpTransport>, 2> transports_;

@@ -118,4 +118,41 @@ TEST_CASE("failover: a request to close that the other end never reads holds up 
   CHECK(ranks.at(0).rail_use()[0].failovers == 0);
 }
 
+// What is sent to it is unanswered for a second before the other end can see anything.
+TEST_CASE("failover: who has lost its carrier goes elsewhere for a peer that cannot know") {
+  const uint32_t loses = GENERATE(0U, 1U);
+  Ranks ranks({}, uncut);
+  converse(ranks, {8, 40});
+  ranks.unaware(1 - loses);
+  ranks.silence({kHosts[0]});
+  ranks.without_carrier(loses);
+  const auto goes_on = [&](uint32_t rank) {
+    return has(ranks.link(rank).to_string(), "127.0.0.2 -> 127.0.0.2, connected");
+  };
+  ranks.drive_until([&] { return goes_on(0) && goes_on(1); });
+  converse(ranks, {8, 70000});
+}
+
+TEST_CASE("failover: a new link does not begin over a path that another one has lost") {
+  Ranks ranks({}, uncut);
+  converse(ranks, {8, 40});
+  ranks.silence({kHosts[0]});
+  converse(ranks, {8});
+  Link& made = **ranks.at(0).link({GlobalRank(1), RailIndex(0), 0, 1});
+  REQUIRE(ranks.at(1).link({GlobalRank(0), RailIndex(0), 0, 1}).ok());
+  const std::array<std::byte, 8> bytes{};
+  const ConstBytes part(bytes);
+  bool sent = false;
+  const uint64_t before = ranks.at(0).failovers();
+  ranks.drive_until([&] {
+    if (!sent) {
+      const auto accepted = made.try_send(frame_of(0, bytes.size()), std::span(&part, 1));
+      sent = accepted.ok() && *accepted;
+    }
+    return sent && ranks.at(0).all_arrived();
+  });
+  CHECK(made.to_string() == "tcp 127.0.0.2 -> 127.0.0.2, connected");
+  CHECK(ranks.at(0).failovers() == before);  // the lost one has not been tried
+}
+
 }  // namespace ho::conformance

@@ -322,7 +322,7 @@ TEST_CASE("failover: a link that reaches its peer over no rail fails with the fi
   });
   CHECK(failed.code() == StatusCode::kPeerLost);
   CHECK(has(failed, "rank 1, rail 0, tcp 127.0.0.1 -> 127.0.0.1: the peer "));
-  CHECK(has(failed, "no rail has reached it for 300 ms"));
+  CHECK(has(failed, "no rail has reached it for "));
 }
 
 // Its log, and what is told of its rail, while there is no path and once there is one again.
@@ -331,13 +331,15 @@ TEST_CASE("failover: a link that reaches its peer over no path says so once, and
   auto& sinks = logger().sinks();
   sinks.push_back(std::make_shared<spdlog::sinks::ostream_sink_mt>(log));
   {
-    const Ranks ranks({.silence = std::chrono::milliseconds(100)}, uncut);
+    // Of a path that no other test has lost lately: what was said is not said again.
+    const std::vector<std::string> hosts{"127.0.0.5", "127.0.0.6"};
+    const Ranks ranks({.hosts = hosts, .silence = std::chrono::milliseconds(100)}, uncut);
     const auto lost = [&](size_t rail) { return ranks.at(0).rail_use()[rail].lost; };
     const auto words = [&] {
       std::vector<std::string> found;
       std::istringstream lines(log.str());
       for (std::string line; std::getline(lines, line);) {
-        if (line.find("no path has reached it for") != std::string::npos) {
+        if (line.find("its process has answered none for") != std::string::npos) {
           found.push_back(line);
         }
       }
@@ -345,7 +347,7 @@ TEST_CASE("failover: a link that reaches its peer over no path says so once, and
     };
     converse(ranks, {8});
     CHECK(lost(0) == 0);
-    ranks.silence({kHosts[0], kHosts[1]});
+    ranks.silence(hosts);
     End zero(ranks.link(0), 1000, {8});
     End one(ranks.link(1), 2000, {});
     ranks.drive_until([&] {
@@ -362,14 +364,14 @@ TEST_CASE("failover: a link that reaches its peer over no path says so once, and
     });
     CHECK(words().size() == 1);  // of both ends, which are in one process here
     ranks.drive_until([&] { return ranks.at(0).all_arrived() && ranks.at(1).all_arrived(); });
-    ranks.silence({kHosts[0], kHosts[1]});  // and nobody uses it any more
+    ranks.silence(hosts);  // and nobody uses it any more
     size_t turns = 0;
     ranks.drive_until([&] {
       turns += has(ranks.link(0).to_string(), ", lost") ? 1U : 0U;
       return turns > 1000;  // many more than after which a link counts as unused
     });
     CHECK(lost(0) == 0);
-    CHECK(has(words().front(), ", rail 0, tcp 127.0.0.1 -> 127.0.0.1: "));
+    CHECK(has(words().front(), ", rail 0, tcp 127.0.0.5 -> 127.0.0.5: "));
   }
   sinks.pop_back();
 }

@@ -11,6 +11,7 @@
 #include "base/dtype.hpp"
 #include "base/quantity.hpp"
 #include "os/interface_bytes.hpp"
+#include "os/socket.hpp"
 #include "status/folder.hpp"
 
 namespace ho {
@@ -181,6 +182,10 @@ class Reporter {
                 {"address", rail.address},
                 {"mbit", rail.mbit},
                 {"failovers", 0}};
+      const InterfaceState state = interface_state(rail.interface);
+      if (state == InterfaceState::kDown || state == InterfaceState::kNoCarrier) {
+        json["trouble"] = state == InterfaceState::kDown ? "down" : "no carrier";
+      }
       if (const auto bytes = interfaces_.find(rail.interface); bytes != interfaces_.end()) {
         json["sent_bytes"] = bytes->second.sent;
         json["received_bytes"] = bytes->second.received;

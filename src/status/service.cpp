@@ -28,7 +28,7 @@
 namespace ho {
 namespace {
 
-constexpr int kBacklog = 16;
+constexpr int kStatusBacklog = 16;
 constexpr size_t kMaxConnections = 32;
 constexpr size_t kMaxQuestionBytes = 64;
 // A connection that asks nothing, or reads nothing, is closed then.
@@ -375,7 +375,7 @@ void StatusService::open_socket(Watched& watched) const {
   if (folder.ok()) {
     const StatusSocketName name{watched.job.job, watched.job.rank, process_, status_host()};
     const std::string path = *folder + "/" + to_string(name);
-    Result<Fd> listener = listen_local(path, kBacklog);
+    Result<Fd> listener = listen_local(path, kStatusBacklog);
     status = listener.status();
     if (listener.ok()) {
       watched.listener = *std::move(listener);

@@ -41,6 +41,7 @@ std::string lost_text(const std::vector<RailView>& rails) {
 
 void add_rail(const RankView& rank, const Json& json, RailView& rail) {
   rail.mbit = json.at("mbit").get<uint64_t>();
+  rail.trouble = escaped(json.value("trouble", ""));
   if (json.contains("sent_bytes")) {
     rail.sent_bytes = json.at("sent_bytes").get<uint64_t>();
     rail.received_bytes = json.at("received_bytes").get<uint64_t>();
@@ -100,8 +101,9 @@ std::string rails_table(const JobView& view, const JobView* before) {
     return std::tie(rail.host, rail.address, rail.interface);
   };
   for (const RailView& rail : rails) {
+    const std::string speed = rail.mbit == 0 ? "?" : std::to_string(rail.mbit);
     std::vector<std::string> cells{
-        rail.host, rail.address, rail.interface, rail.mbit == 0 ? "?" : std::to_string(rail.mbit)};
+        rail.host, rail.address, rail.interface, rail.trouble.empty() ? speed : rail.trouble};
     if (before != nullptr) {
       const auto same = std::ranges::find(earlier, key(rail), key);
       const RailView was = same == earlier.end() ? RailView() : *same;

@@ -13,9 +13,10 @@ namespace ho {
 // What a rail of a host is and has moved, over all of the job's ranks there.
 struct RailView {
   std::string host;
-  std::string address;    // "": a network's device under NCCL
-  std::string interface;  // "": an emulated one
-  uint64_t mbit = 0;      // 0: not known
+  std::string address;       // "": a network's device under NCCL
+  std::string interface;     // "": an emulated one
+  uint64_t mbit = 0;         // 0: not known
+  std::string trouble = {};  // "no carrier", "down"
   // Of the interface, whoever sends there; nothing: it has no counts.
   std::optional<uint64_t> sent_bytes = {};
   std::optional<uint64_t> received_bytes = {};

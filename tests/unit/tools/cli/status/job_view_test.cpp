@@ -249,6 +249,14 @@ TEST_CASE("links that reach their peers over no path have a line of their own") 
   CHECK(has(job_table(view_of({reply})), "0      0 %"));
 }
 
+TEST_CASE("an interface without carrier says so in the place of its speed") {
+  RankReply reply = report_of({0, {}}, 1);
+  nlohmann::json report = nlohmann::json::parse(reply.answer);
+  report.at("communicators").at(0).at("rails").at(0)["trouble"] = "no carrier";
+  reply.answer = report.dump();
+  CHECK(has(job_table(view_of({reply})), "no carrier"));
+}
+
 TEST_CASE("the rank that enters its calls last is named with how late it is") {
   std::vector<RankReply> replies{
       report_of({0, {}}, 3), report_of({1, {}}, 3), report_of({2, {}}, 3)};

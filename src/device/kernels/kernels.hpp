@@ -80,7 +80,7 @@ struct Norm {
   uint64_t first_index = 0;  // what the first value counts as, for what is not finite
   float scale = 1;
   // Of the device: kMinNormParts at least; may hold anything.
-  std::span<GradientSums> parts;
+  std::span<GradientSums> parts = {};
   GradientSums* sums = nullptr;
 };
 inline constexpr size_t kMinNormParts = kNormSectionTiles;

@@ -43,7 +43,8 @@ struct Form {
 };
 
 void sum(const std::string& kernel, const Form& form, Elements& dst, Elements& a, Elements& b) {
-  SumArguments arguments{.count = 1,
+  SumArguments arguments{.range = {},
+                         .count = 1,
                          .op = static_cast<uint32_t>(form.op),
                          .rounds_before_division = form.rounds_before_division ? 1U : 0U};
   arguments.range[0] = {dst.address(), a.address(), b.address(), dst.size(), form.divisor};

@@ -112,10 +112,10 @@ void Failover::lose(const Status& cause, bool closing) {
   loss_.note(left ? Status() : connections().with_path(cause), connections().path(), now);
   if (!left) {
     choice_.on_lost(connections().way().shares, connections().failed_path(), now);
+    skip_lost(now);
     if (cause.code() == StatusCode::kConnection) {
       paths_.note_lost({connections().failed_path()}, now);
     }
-    choice_.on_not_reached(paths_.lost(now));
   }
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
@@ -139,6 +139,7 @@ void Failover::rest(uint64_t received) {
   lost_ = true;
   rests_ = true;
   tells_ = false;
+  tried_all_ = false;
   own_rail_.on_none(false);
 }
 
@@ -244,17 +245,13 @@ Status Failover::dial(bool wanted) {
   if (lost_) {
     own_rail_.on_none(wanted && !rests_);
   }
+  if (wanted) {
+    note_wanted(now);
+  }
   if (attempt_ == nullptr) {
     const bool begins = sources_.empty() ? opens_ : lost_;
     if (!begins || (!wanted && !tells_)) {
       return {};
-    }
-    if (first_try_at_ns_ == 0) {
-      first_try_at_ns_ = now;
-      choice_.on_not_reached(paths_.lost(now));
-    }
-    if (wanted) {
-      loss_.note_wanted(now);
     }
     if (now < dial_at_ns_) {
       wake_at(dial_at_ns_);
@@ -307,9 +304,7 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
   log_debug("link tries another way: {}", last_failure_.message());
   const std::vector<Share> tried = attempt_->way().shares;
   const std::vector<Path> missing = attempt_->missing();
-  if (!why.ok() && attempt_->refused().empty()) {  // a host that refuses has got it
-    paths_.note_lost(missing, now);
-  }
+  paths_.note_lost(attempt_->unanswered_paths(), now);
   attempt_.reset();
   if (flows()) {
     // A peer that answers on none of them may be busy, whatever the path.
@@ -318,10 +313,12 @@ void Failover::attempt_failed(const Status& why, int64_t now) {
     return;
   }
   choice_.on_not_reached(missing);
-  tried_all_ |= !choice_.next();
-  tells_ &= !tried_all_;
+  if (!choice_.next()) {
+    tried_all_ |= !std::exchange(skipped_, false);
+    tells_ &= !tried_all_;
+  }
   const int64_t since = now - loss_.began_ns();
-  if (lost_ && since >= (choice_.next() ? kWarnAfterNs : kRoundPauseNs)) {
+  if (lost_ && wanted_lately(now) && since >= (choice_.next() ? kWarnAfterNs : kRoundPauseNs)) {
     loss_.warn_of_waiting(now, context_.options.failover.timeout, why.ok());
   }
   dial_at_ns_ = choice_.next() ? now : now + kRoundPauseNs;

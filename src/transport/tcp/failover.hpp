@@ -114,6 +114,7 @@ class Failover {
   [[nodiscard]] std::string state() const;
 
  private:
+  static constexpr int64_t kUnwantedNs = 2'000'000'000;
   static constexpr uint64_t kNoEnd = std::numeric_limits<uint64_t>::max();
   struct Source {
     std::unique_ptr<LinkConnections> connections;
@@ -123,6 +124,28 @@ class Failover {
   };
 
   [[nodiscard]] PathChoice::Options choice_options();
+  [[nodiscard]] bool wanted_lately(int64_t now) const {
+    return now - last_wanted_ns_ < kUnwantedNs;
+  }
+  // A call waits. Where none has for a while, the wait begins now.
+  void note_wanted(int64_t now) {
+    if (!wanted_lately(now)) {
+      tried_all_ = false;
+      first_try_at_ns_ = now;
+      loss_.restart_wait();
+      if (sources_.empty()) {
+        skip_lost(now);
+      }
+    }
+    last_wanted_ns_ = now;
+    loss_.note_wanted(now);
+  }
+  // In the first round: paths that another link has lost.
+  void skip_lost(int64_t now) {
+    const std::vector<Path> lost = paths_.lost(now);
+    skipped_ = !lost.empty();
+    choice_.on_not_reached(lost);
+  }
   void move_to_better();
   void lose(const Status& cause, bool closing = false);
   void end_rest(const Status& why);
@@ -179,9 +202,11 @@ class Failover {
   bool lost_ = false;              // those in use
   bool rests_ = false;             // they were closed, both ends agreed, and nobody wants others
   bool tells_ = false;             // the peer cannot see that they are lost, so others are dialled
-  bool tried_all_ = false;         // each path, since then
+  bool tried_all_ = false;         // each path, since then and since somebody has waited
+  bool skipped_ = false;           // not each, in this round
   bool replaces_ = false;          // others, or a first try that failed
   LossEvent loss_;
+  int64_t last_wanted_ns_ = -kUnwantedNs;
   int64_t first_try_at_ns_ = 0;
   int64_t reached_at_ns_ = 0;
   int64_t dial_at_ns_ = 0;

@@ -23,6 +23,7 @@ class LossEvent {
   // The peer or this end says why it has opened other connections.
   void set_cause(const Status& cause) { cause_ = cause; }
   // Somebody waits for the link.
+  void restart_wait() { wanted_at_ns_ = 0; }
   void note_wanted(int64_t now_ns) { wanted_at_ns_ = wanted_at_ns_ == 0 ? now_ns : wanted_at_ns_; }
   [[nodiscard]] const Status& cause() const { return cause_; }
   [[nodiscard]] int64_t began_ns() const { return began_ns_; }

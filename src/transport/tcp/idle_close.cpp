@@ -19,7 +19,6 @@ Status violation(std::string text) {
 void IdleClose::begin(const Messages& messages) {
   if (begins_) {
     closing_ = true;
-    closing_ticks_ = 0;
     hint_came_ = false;
   } else {
     hinted_ = true;
@@ -111,7 +110,6 @@ void IdleClose::on_message_through() {
 void IdleClose::tick() {
   refused_ = false;
   hint_ticks_ -= std::min(hint_ticks_, 1U);
-  closing_ticks_ = closing_ ? closing_ticks_ + 1 : 0;
 }
 
 void IdleClose::on_closed() {

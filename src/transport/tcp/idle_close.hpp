@@ -67,9 +67,6 @@ class IdleClose {
   [[nodiscard]] bool hint_came() const { return hint_came_; }
   // The link is likely to be closed soon: closing, or the peer has had a hint not long ago.
   [[nodiscard]] bool likely() const { return closing_ || hint_ticks_ > 0; }
-  // The answer to a request has been due for some ticks: a peer that has lost the connections may
-  // never have read it.
-  [[nodiscard]] bool unanswered() const { return begins_ && closing_ticks_ >= kAnswerTicks; }
 
   // A request, or a hint.
   void begin(const Messages& messages);
@@ -91,8 +88,6 @@ class IdleClose {
   void on_closed();
 
  private:
-  static constexpr uint32_t kAnswerTicks = 4;
-
   [[nodiscard]] Result<Then> on_hint();
   [[nodiscard]] Result<Then> on_request(const Frame& frame, const Messages& messages);
   [[nodiscard]] Result<Then> on_answer(const Frame& frame);
@@ -100,7 +95,6 @@ class IdleClose {
 
   const bool begins_;
   bool closing_ = false;  // a request was sent; at the other end: its acceptance is being sent
-  uint32_t closing_ticks_ = 0;
   std::vector<std::byte> unwritten_;  // an answer, a hint before it
   bool refusal_due_ = false;          // a message crossed our request: a CloseRefuse will come
   bool refused_ = false;              // without one: the peer is busy, and again before long

@@ -144,6 +144,16 @@ std::vector<Path> LinkConnections::refused() const {
   return paths;
 }
 
+std::vector<Path> LinkConnections::unanswered_paths() const {
+  std::vector<Path> paths;
+  for (size_t i = 0; i < connectors_.size(); ++i) {
+    if (!connectors_[i]->was_taken() && !connectors_[i]->was_refused()) {
+      paths.push_back(way_.shares[i].path);
+    }
+  }
+  return paths;
+}
+
 bool LinkConnections::left_interface() const {
   for (size_t i = 0; i < connections_.size(); ++i) {
     if (!own_rail(way_.shares[i].path).name.empty() &&

@@ -62,6 +62,8 @@ class LinkConnections {
   [[nodiscard]] Status dial();
   // While dialling: over which paths a host has said that nobody listens there.
   [[nodiscard]] std::vector<Path> refused() const;
+  // Of those over which this end has tried, where no host has said anything.
+  [[nodiscard]] std::vector<Path> unanswered_paths() const;
   // While open: one that this end has dialled is not bound to its rail's interface (Connector).
   [[nodiscard]] bool left_interface() const;
   // While not open: the paths of the connections that do not stand.

@@ -68,6 +68,7 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   if (!away()) {
     away_since_ns_ = 0;
     widen_at_ns_ = 0;
+    suspects_.clear();               // they may be well when the own rail becomes slow
   } else if (away_since_ns_ == 0) {  // the peer has lost it, and left first
     leave_home(now_ns);
     on_not_reached({options_.home});

@@ -338,9 +338,7 @@ void TcpLink::tick() {
     status = connected ? connections().look(recv_active_)
                        : connections().look_for_peer(error_.ok() && recently_used());
   }
-  if (failover_ != nullptr && idle_close_.unanswered() && send_active_) {
-    failover_->on_unanswered();
-  }
+  note_closing(now_ns());
   // The end of another connection may have been seen before the answer that lies in this one.
   const bool reads =
       failover_ == nullptr ? connected : messages_flow() || (error_.ok() && idle_close_.closing());
@@ -350,6 +348,16 @@ void TcpLink::tick() {
   if (!status.ok()) {
     event_ = true;
     static_cast<void>(fail(status));  // the next call returns it
+  }
+}
+
+// A peer that has lost the connections may never have read the request.
+void TcpLink::note_closing(int64_t now) {
+  const bool waits = failover_ != nullptr && idle_close_.closing() && connections_.dials();
+  closing_since_ns_ = !waits ? 0 : closing_since_ns_ == 0 ? now : closing_since_ns_;
+  if (waits && send_active_ &&
+      now - closing_since_ns_ >= ns_of(context_.options.failover.silence)) {
+    failover_->on_unanswered();
   }
 }
 

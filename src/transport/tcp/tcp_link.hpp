@@ -106,6 +106,8 @@ class TcpLink final : public Link {
   // Close frames, which take their place among the messages.
   [[nodiscard]] IdleClose::Messages messages() const;
   void note_message_here();
+  // How long the answer to a request to close is missing.
+  void note_closing(int64_t now);
   [[nodiscard]] Status on_close_frame(const Frame& frame,
                                       std::span<const Bytes> parts,
                                       Connection& connection);
@@ -145,8 +147,9 @@ class TcpLink final : public Link {
   bool send_active_ = false;
   OutgoingMessage outgoing_;
   uint64_t sent_count_ = 0;
-  uint32_t closing_epoch_ = 0;  // of the connections that close frames speak of
-  uint32_t sending_epoch_ = 0;  // of the connections that have the head's beginning
+  int64_t closing_since_ns_ = 0;  // an answer is missing since; 0: none is
+  uint32_t closing_epoch_ = 0;    // of the connections that close frames speak of
+  uint32_t sending_epoch_ = 0;    // of the connections that have the head's beginning
 
   // Receiving.
   bool recv_active_ = false;

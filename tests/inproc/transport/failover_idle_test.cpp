@@ -155,4 +155,24 @@ TEST_CASE("failover: a new link does not begin over a path that another one has 
   CHECK(ranks.at(0).failovers() == before);  // the lost one has not been tried
 }
 
+// Both rails are out in an idle phase; what was tried then, and how long ago, is no reason to give
+// up when one of them is back.
+TEST_CASE("failover: a link that nobody has waited for tries all paths when it is used again") {
+  const bool over_before = GENERATE(false, true);
+  Ranks ranks(
+      {.timeout = std::chrono::milliseconds(300), .silence = std::chrono::milliseconds(200)},
+      uncut);
+  converse(ranks, {8, 40});
+  ranks.silence(kHosts);
+  ranks.without_carrier(0);
+  if (over_before) {  // else it finds the loss by itself
+    ranks.unaware(1);
+  }
+  const Deadline later = deadline_after(std::chrono::seconds(4));
+  ranks.drive_until([&] { return passed(later); });
+  REQUIRE(has(ranks.link(0).to_string(), ", lost"));
+  ranks.silence({kHosts[0]});
+  converse(ranks, {8, 70000});
+}
+
 }  // namespace ho::conformance

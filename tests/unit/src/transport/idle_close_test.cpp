@@ -143,20 +143,6 @@ TEST_CASE("a hint counts as a link that closes soon for two looks") {
   CHECK_FALSE(higher.likely());
 }
 
-TEST_CASE("a request is unanswered after four looks, until its answer is here") {
-  Ends ends(3);
-  ends.lower.close.begin(ends.lower.messages);
-  for (int looks = 0; looks < 4; ++looks) {
-    CHECK_FALSE(ends.lower.close.unanswered());
-    ends.lower.close.tick();
-  }
-  CHECK(ends.lower.close.unanswered());
-  CHECK(ends.higher.read(ends.lower.write()) == Then::kAnswer);
-  ends.lower.close.on_closed();
-  ends.lower.close.tick();
-  CHECK_FALSE(ends.lower.close.unanswered());
-}
-
 TEST_CASE("a hint that meets a request changes nothing") {
   Ends ends(3);
   ends.higher.close.begin(ends.higher.messages);

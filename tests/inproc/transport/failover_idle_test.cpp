@@ -168,6 +168,10 @@ TEST_CASE("failover: a link that nobody has waited for tries all paths when it i
   if (over_before) {  // else it finds the loss by itself
     ranks.unaware(1);
   }
+  ranks.drive_until([&] {  // the last use
+    REQUIRE(ranks.link(0).try_peek(true).ok());
+    return has(ranks.link(0).to_string(), ", lost");
+  });
   const Deadline later = deadline_after(std::chrono::seconds(4));
   ranks.drive_until([&] { return passed(later); });
   REQUIRE(has(ranks.link(0).to_string(), ", lost"));

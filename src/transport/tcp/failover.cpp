@@ -218,7 +218,7 @@ void Failover::adopt(std::unique_ptr<LinkConnections> connections, const Status&
   wake_at(now_ns());
 }
 
-void Failover::begin_attempt(std::vector<Share> shares) {
+void Failover::begin_attempt(std::vector<Share> shares, bool news) {
   attempt_reason_ = Status();
   const uint32_t epoch = epochs_.begin();
   auto reach_within = sources_.empty() ? kFirstReachWithin : kReachWithin;
@@ -232,6 +232,7 @@ void Failover::begin_attempt(std::vector<Share> shares) {
                                                Way{.shares = std::move(shares),
                                                    .epoch = epoch,
                                                    .dials = true,
+                                                   .news = news,
                                                    .reach_within = reach_within,
                                                    .keeps_interface = !sources_.empty(),
                                                    .leaves_interface = leaves_interface_});
@@ -442,7 +443,7 @@ void Failover::note_resumed() {
   away_ = 1 - part;
   const std::vector<Path> before = std::exchange(over_, paths_of(way.shares));
   paths_.note_well(over_);
-  if (away_ == 1 && !way.dials) {  // the peer has found out
+  if (std::ranges::count(over_, home_) == 0 && !way.dials) {  // the peer has found out
     paths_.note_lost({home_}, now);
   }
   std::ranges::copy_if(over_, std::back_inserter(carried_), [this](const Path& path) {
@@ -466,6 +467,7 @@ void Failover::note_resumed() {
              .path = connections().path(),
              .home = home,
              .dialled = way.dials,
+             .news = way.news,
              .sent_again = sent_again_});
 }
 
@@ -569,15 +571,16 @@ void Failover::tick(bool awaited, bool may_move) {
 
 void Failover::move_to_better() {
   if (choice_.watches_home()) {
-    if (const auto look = connections().look_at_rail(home_)) {
-      choice_.look(*look);
+    if (auto looks = connections().look_at_rails(home_)) {
+      looks->own.messages = replay_.next();
+      choice_.look(*looks);
     }
   }
   auto better = choice_.better(now_ns());
   if (!better) {
     return;
   }
-  begin_attempt(std::move(better->shares));
+  begin_attempt(std::move(better->shares), better->news);
   if (!better->reason.empty()) {
     attempt_reason_ = connections().with_path({StatusCode::kTimeout, std::move(better->reason)});
   }

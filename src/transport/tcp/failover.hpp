@@ -150,7 +150,7 @@ class Failover {
   void lose(const Status& cause, bool closing = false);
   void end_rest(const Status& why);
   void adopt(std::unique_ptr<LinkConnections> connections, const Status& reason);
-  void begin_attempt(std::vector<Share> shares);
+  void begin_attempt(std::vector<Share> shares, bool news = true);
   [[nodiscard]] Status dial(bool wanted);
   [[nodiscard]] Status go_on_dialling(int64_t now, bool wanted);
   void attempt_failed(const Status& why, int64_t now);

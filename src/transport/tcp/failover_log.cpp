@@ -76,8 +76,8 @@ void LossEvent::end(int64_t now_ns, bool logs, const End& how) {
   if (!logs) {
     return;
   }
-  const bool warns =
-      how.dialled && (how.home || !cause_.ok()) && is_news(path_ + " to " + how.path, now_ns);
+  const bool warns = how.dialled && how.news && (how.home || !cause_.ok()) &&
+                     is_news(path_ + " to " + how.path, now_ns);
   const int64_t since_ns = how.dialled && wanted_at_ns_ != 0 ? wanted_at_ns_ : began_ns_;
   log_at(warns ? LogLevel::kWarn : LogLevel::kInfo,
          "{}; went on over {}{} after {} ms, with {} messages sent again",

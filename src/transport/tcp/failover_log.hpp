@@ -38,6 +38,7 @@ class LossEvent {
     std::string path;  // that it goes on over
     bool home = false;
     bool dialled = false;  // by this end; one line for both, from that one
+    bool news = true;      // Way's
     uint64_t sent_again = 0;
   };
   // The link goes on. logs: it had been lost.

@@ -15,16 +15,17 @@ Status refuse(std::string text) {
   return {StatusCode::kMismatch, std::move(text)};
 }
 
-// Each end says how many connections it opens.
+// Each end says how many connections it opens. One with weight 0 only stays open, and the first
+// one, over which the ends agree, is none of those.
 Status check_share(const LinkClaim& claim) {
   if (claim.connection >= claim.connection_count || claim.connection_count > kMaxLinkConnections ||
-      claim.weight == 0 || claim.weight > kMaxWeight) {
+      claim.weight < (claim.connection == 0 ? 1 : 0) || claim.weight > kMaxWeight) {
     return refuse("rank " + std::to_string(claim.from.value()) + " opens connection " +
                   std::to_string(claim.connection) + " of " +
                   std::to_string(claim.connection_count) + " with weight " +
                   std::to_string(claim.weight) + "; at most " +
-                  std::to_string(kMaxLinkConnections) + " with weights of 1 to " +
-                  std::to_string(kMaxWeight) + " are possible");
+                  std::to_string(kMaxLinkConnections) + " with weights of 0 to " +
+                  std::to_string(kMaxWeight) + ", the first from 1, are possible");
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "connect/rail_interface.hpp"
@@ -306,30 +307,37 @@ Status LinkConnections::look(bool awaited) {
   return {};
 }
 
-std::optional<RailRate::Look> LinkConnections::look_at_rail(const Path& path) {
-  std::optional<RailRate::Look> look;
+std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home) {
+  std::map<Path, RailLook> looks;
   for (size_t i = 0; i < connections_.size(); ++i) {
-    if (way_.shares[i].path != path) {
-      continue;
-    }
+    const Path& path = way_.shares[i].path;
     const auto progress = context_.options.progress(connections_[i]->socket().fd.get());
     if (!progress) {
       return std::nullopt;
     }
-    failed_ = i;
-    if (look) {
-      look->connection.acknowledged_bytes += progress->acknowledged_bytes;
-    } else {
-      look = {.time_ns = now_ns(), .connection = *progress};
+    const auto [look, first] =
+        looks.try_emplace(path, RailLook{.time_ns = now_ns(), .connection = *progress});
+    if (!first) {
+      look->second.connection.acknowledged_bytes += progress->acknowledged_bytes;
     }
+    look->second.written_bytes += connections_[i]->written_bytes();
+    failed_ = path == home ? i : failed_;
   }
-  if (look && look->connection.unsent_bytes > 0) {
+  auto own = looks.extract(home);
+  if (own.empty()) {
+    return std::nullopt;
+  }
+  RailLooks result{.own = own.mapped()};
+  if (result.own.connection.unsent_bytes > 0) {
     const auto counts = interface_bytes();
-    if (const auto found = counts.find(own_rail(path).name); found != counts.end()) {
-      look->rail_bytes = found->second.sent;
+    if (const auto found = counts.find(own_rail(home).name); found != counts.end()) {
+      result.own.rail_bytes = found->second.sent;
     }
   }
-  return look;
+  for (const auto& [path, look] : looks) {
+    result.others.push_back(look);
+  }
+  return result;
 }
 
 Status LinkConnections::look_for_peer(bool wanted) {

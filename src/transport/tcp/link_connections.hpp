@@ -34,6 +34,7 @@ struct Way {
   std::vector<Share> shares;  // by connection; the peer's claims say those of the peer's
   uint32_t epoch = 0;
   bool dials = false;
+  bool news = true;  // for who reads the log
   std::chrono::milliseconds reach_within{0};
   bool keeps_interface = false;   // Connector's
   bool leaves_interface = false;  // from the beginning
@@ -117,8 +118,9 @@ class LinkConnections {
   [[nodiscard]] Status check_interfaces();
   // Link::trouble.
   [[nodiscard]] std::string trouble() const;
-  // What the connections over that path, one at least, have done, and what its rail has.
-  [[nodiscard]] std::optional<RailRate::Look> look_at_rail(const Path& path);
+  // What the connections over that path, one at least, have done, and those over each other one.
+  // Nothing where the kernel does not tell. That path's is the one of with_path then.
+  [[nodiscard]] std::optional<RailLooks> look_at_rails(const Path& home);
   // Reading message `number` failed. The calls above that fail note their connection themselves.
   void note_failed(uint64_t number) { failed_ = index_of_message(number); }
   // Of the connection that failed last.

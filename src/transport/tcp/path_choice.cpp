@@ -21,6 +21,10 @@ constexpr size_t kOtherEndSamples = 2;
 // A slow rail that has become so much faster gets all messages back: with a part of them only, it
 // is idle too often to show all it can.
 constexpr double kFaster = 1.5;
+// In a job with pauses what it shows varies more. So it is also tried with all messages, after so
+// much for each sample that it would take else.
+constexpr double kFasterWithPauses = 2;
+constexpr int64_t kTryAfterNs = 2000 * kMsInNs;
 constexpr size_t kMaxSamples = 256;
 
 }  // namespace
@@ -40,6 +44,11 @@ bool PathChoice::only_home() const {
 
 bool PathChoice::away() const {
   return std::ranges::none_of(shares_, [this](const Share& s) { return s.path == options_.home; });
+}
+
+// Another rail carries all that the own one could.
+bool PathChoice::compares() const {
+  return std::ranges::find(shares_, Share{options_.home, 0}) != shares_.end();
 }
 
 bool PathChoice::suspect(const Path& path) const {
@@ -62,6 +71,7 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   shares_ = std::move(shares);
   own_ = own;
   rate_.restart();
+  suspicion_.restart();
   std::erase_if(suspects_, [this](const Path& path) {
     return std::ranges::find(shares_, path, &Share::path) != shares_.end();
   });
@@ -132,44 +142,91 @@ std::optional<PathChoice::Better> PathChoice::better_while_away(int64_t now_ns) 
   return std::nullopt;
 }
 
-bool PathChoice::back_to_home() const {
-  const bool faster = rate_.now().value_or(0) >= kFaster * shared_at_rate_;
-  return rate_.samples() >= back_after_samples_ && (rate_.well() || faster);
+void PathChoice::look(const RailLooks& looks) {
+  rate_.look(looks.own, !only_home());
+  if (only_home()) {
+    suspicion_.look(looks.own);
+  } else if (compares()) {
+    suspicion_.look_at_other(looks.others.front());
+  }
 }
 
 std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
-  const size_t enough = RailRate::kSamples + (options_.opens ? 0 : kOtherEndSamples);
-  if (only_home() ? rate_.samples() < enough : !own_) {
-    return std::nullopt;
+  if (!only_home()) {
+    return own_ ? better_than_shared(now_ns) : std::nullopt;
   }
-  if (!only_home() && back_to_home()) {
+  const size_t more = options_.opens ? 0 : kOtherEndSamples;
+  if (rate_.samples() >= RailRate::kSamples + more && rate_.slow(rate_.best())) {
+    return share(*rate_.now(), rate_.best(), now_ns);
+  }
+  // Where the kernel is seen with bytes to send at times, that is the better measure, if it comes.
+  const size_t waits = rate_.samples() > 0 && rate_.best() > 0 ? RailSuspicion::kSamples : 0;
+  return suspicion_.raised(now_ns, more + waits) ? compare() : std::nullopt;
+}
+
+std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns) {
+  if (compares()) {
+    return after_comparison(now_ns);
+  }
+  const double times = suspected_ ? kFasterWithPauses : kFaster;
+  const bool faster = rate_.now().value_or(0) >= times * shared_at_rate_;
+  const bool back = rate_.samples() >= back_after_samples_ && (rate_.well(had_rate_) || faster);
+  const auto try_after_ns = static_cast<int64_t>(back_after_samples_) * kTryAfterNs;
+  if (back || (suspected_ && now_ns - flows_since_ns_ >= try_after_ns)) {
     back_since_ns_ = now_ns;
     return Better{over({options_.home}), ""};
   }
-  if (!rate_.slow(only_home() ? rate_.best() : shared_at_rate_)) {
+  return rate_.slow(shared_at_rate_) ? share(*rate_.now(), had_rate_, now_ns) : std::nullopt;
+}
+
+// The own rail's connection stays, so the link is not one that is away.
+std::optional<PathChoice::Better> PathChoice::compare() {
+  const std::vector<Path> paths = others();
+  if (paths.empty()) {
     return std::nullopt;
   }
-  const double rate = *rate_.now();
+  std::vector<Share> shares = over({paths.front()});
+  shares.push_back({.path = options_.home, .weight = 0});
+  return Better{.shares = std::move(shares), .reason = "", .news = false};
+}
+
+std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
+  const std::optional<bool> slow = suspicion_.founded();
+  if (!slow) {
+    return std::nullopt;
+  }
+  if (*slow) {
+    if (auto better = share(suspicion_.rate(), suspicion_.usual(), now_ns)) {
+      return better;
+    }
+  }
+  suspicion_.on_unfounded(now_ns);
+  return Better{.shares = over({options_.home}), .reason = "", .news = false};
+}
+
+std::optional<PathChoice::Better> PathChoice::share(double rate, double had, int64_t now_ns) {
   std::vector<Path> paths = others();
-  const RailWeights weights = weights_of_slow_rail(rate / rate_.best(), paths.size());
+  const RailWeights weights = weights_of_slow_rail(rate / had, paths.size());
   if (weights.other == 0) {
     return std::nullopt;
   }
-  // A rail that comes and goes gets its messages back ever later.
-  if (only_home()) {
+  if (only_home() || compares()) {
+    suspected_ = compares();
+    // A rail that comes and goes gets its messages back ever later.
     const bool again = back_since_ns_ != 0 && now_ns - back_since_ns_ < kLongestProbeNs;
     back_after_samples_ =
         again ? std::min(2 * back_after_samples_, kMaxSamples) : RailRate::kSamples;
   }
   shared_at_rate_ = rate;
+  had_rate_ = had;
   paths.insert(paths.begin(), options_.home);
   std::vector<Share> shares = over(paths);
   for (Share& share : shares) {
     share.weight = share.path == options_.home ? weights.own : weights.other;
   }
-  return Better{std::move(shares),
-                "the rail is slow, " + bytes_text(rate) + " a second, where it has had " +
-                    bytes_text(rate_.best())};
+  return Better{
+      std::move(shares),
+      "the rail is slow, " + bytes_text(rate) + " a second, where it has had " + bytes_text(had)};
 }
 
 void PathChoice::on_not_had(const std::vector<Share>& tried,
@@ -183,6 +240,7 @@ void PathChoice::on_not_had(const std::vector<Share>& tried,
   }
   widen_at_ns_ = now_ns + kFirstProbeNs;
   rate_.restart();
+  suspicion_.restart();
   on_not_reached(blamed);
 }
 

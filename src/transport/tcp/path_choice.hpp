@@ -5,7 +5,8 @@
 // A link that has lost its own rail goes on over one other, the first that answers. Then it moves
 // to all other equal rails that do, so each has an equal part of its load, and back to its own rail
 // once that answers. A link whose rail is slow keeps it, for the part of its messages that the rail
-// can carry, and moves the rest to the others (rail_rate.hpp).
+// can carry, and moves the rest to the others: by its past where it is kept busy (rail_rate.hpp),
+// else by a comparison with one of them (rail_suspicion.hpp).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 
 #include "transport/tcp/paths.hpp"
 #include "transport/tcp/rail_rate.hpp"
+#include "transport/tcp/rail_suspicion.hpp"
 
 namespace ho::tcp {
 
@@ -43,13 +45,15 @@ class PathChoice {
   void begin_round() { suspects_.clear(); }
   void on_not_reached(const std::vector<Path>& paths);
 
-  // While messages flow, a few times a second. What the own rail does, where it carries messages:
+  // While messages flow, a few times a second. What the own rail does, where it carries messages,
+  // and other ones beside it:
   [[nodiscard]] bool watches_home() const { return !shares_.empty() && !away(); }
-  void look(const RailRate::Look& look) { rate_.look(look, !only_home()); }
+  void look(const RailLooks& looks);
   // What to move to now.
   struct Better {
     std::vector<Share> shares;
     std::string reason;  // "": what was left is back, or there is more than one
+    bool news = true;    // for who reads the log; not: rails are compared, or are equal
   };
   [[nodiscard]] std::optional<Better> better(int64_t now_ns);
   // That could not be had: these paths are to blame (none: the peer was busy, whatever the path).
@@ -58,13 +62,18 @@ class PathChoice {
  private:
   [[nodiscard]] bool only_home() const;
   [[nodiscard]] bool away() const;
+  [[nodiscard]] bool compares() const;
   [[nodiscard]] bool suspect(const Path& path) const;
   void leave_home(int64_t now_ns);
   // The other equal rails that may carry messages.
   [[nodiscard]] std::vector<Path> others() const;
   [[nodiscard]] std::optional<Better> better_while_away(int64_t now_ns);
   [[nodiscard]] std::optional<Better> better_at_home(int64_t now_ns);
-  [[nodiscard]] bool back_to_home() const;
+  [[nodiscard]] std::optional<Better> better_than_shared(int64_t now_ns);
+  [[nodiscard]] std::optional<Better> compare();
+  [[nodiscard]] std::optional<Better> after_comparison(int64_t now_ns);
+  // rate: of the own rail; had: what would be well.
+  [[nodiscard]] std::optional<Better> share(double rate, double had, int64_t now_ns);
 
   const Options options_;
   std::vector<Share> shares_;  // in use, or lost; none: there have been none
@@ -76,7 +85,10 @@ class PathChoice {
   int64_t probe_pause_ns_ = 0;  // 0: the own rail has never been lost
   int64_t widen_at_ns_ = 0;
   RailRate rate_;
+  RailSuspicion suspicion_;
+  bool suspected_ = false;     // that is why the own rail's messages are shared
   double shared_at_rate_ = 0;  // for which the weights were made
+  double had_rate_ = 0;
   size_t back_after_samples_ = RailRate::kSamples;
   int64_t back_since_ns_ = 0;
 };

@@ -9,14 +9,13 @@ namespace {
 
 // A sample that counts: the kernel had something to send for most of it.
 constexpr double kBusyPart = 0.8;
-constexpr double kPeerFullPart = 0.1;
 // Of a connection that is not busy all the time: enough that round trips do not matter.
 constexpr uint64_t kSharedBytes = 256 << 10;
 
 }  // namespace
 
-void RailRate::look(const Look& now, bool shared) {
-  const std::optional<Look> before = last_;
+void RailRate::look(const RailLook& now, bool shared) {
+  const std::optional<RailLook> before = last_;
   last_ = now;
   if (!before || now.time_ns <= before->time_ns ||
       now.connection.acknowledged_bytes < before->connection.acknowledged_bytes) {
@@ -30,8 +29,11 @@ void RailRate::look(const Look& now, bool shared) {
   const uint64_t bytes = now.connection.acknowledged_bytes - before->connection.acknowledged_bytes;
   const bool queued = before->connection.unsent_bytes > 0 && now.connection.unsent_bytes > 0 &&
                       busy >= kBusyPart * seconds;
-  const bool counts = shared ? bytes >= kSharedBytes : queued;
-  if (!counts || busy <= 0 || closed > kPeerFullPart * busy) {
+  if (shared && bytes < kSharedBytes) {
+    last_ = before;
+    return;
+  }
+  if (!(shared || queued) || busy <= 0 || closed > kPeerFullPart * busy) {
     return;
   }
   double rate = static_cast<double>(bytes) / busy;
@@ -43,7 +45,9 @@ void RailRate::look(const Look& now, bool shared) {
   }
   rates_.push_back(rate);
   ++count_;
-  best_ = std::max(best_, this->now().value_or(0));
+  if (!shared) {  // else pauses and token buckets make it seem faster than it is
+    best_ = std::max(best_, this->now().value_or(0));
+  }
 }
 
 void RailRate::restart() {

@@ -15,6 +15,24 @@
 
 namespace ho::tcp {
 
+// The connections of a link over one rail.
+struct RailLook {
+  int64_t time_ns = 0;
+  TcpProgress connection{};
+  uint64_t written_bytes = 0;
+  // Of the link's own rail only: what the rail has sent in all (nothing: unknown), and how many
+  // messages the link has.
+  std::optional<uint64_t> rail_bytes{};
+  uint64_t messages = 0;
+};
+// What a peer does that takes no more for that part of the time says nothing of the rail.
+inline constexpr double kPeerFullPart = 0.1;
+// At one time, of the link's own rail and of each other one that carries messages of it.
+struct RailLooks {
+  RailLook own{};
+  std::vector<RailLook> others{};
+};
+
 class RailRate {
  public:
   // A rate is known after so many samples that count, and is their median.
@@ -23,15 +41,9 @@ class RailRate {
   static constexpr double kSlow = 0.8;
   static constexpr double kWell = 0.9;
 
-  // The link's connection over the rail, and what the rail has sent in all (nothing: unknown).
-  struct Look {
-    int64_t time_ns = 0;
-    TcpProgress connection{};
-    std::optional<uint64_t> rail_bytes{};
-  };
   // A sample is the time between two looks at the same connections. shared: the link's messages go
   // over other rails too, so the connection need not be busy all the time.
-  void look(const Look& now, bool shared);
+  void look(const RailLook& now, bool shared);
   // Other connections, or another part of the messages: what was seen of them says nothing now. The
   // best stays.
   void restart();
@@ -41,11 +53,11 @@ class RailRate {
   // 0: none yet.
   [[nodiscard]] double best() const { return best_; }
   [[nodiscard]] bool slow(double had) const;
-  [[nodiscard]] bool well() const { return now().value_or(0) >= kWell * best_; }
+  [[nodiscard]] bool well(double had) const { return now().value_or(0) >= kWell * had; }
   [[nodiscard]] size_t samples() const { return count_; }
 
  private:
-  std::optional<Look> last_;
+  std::optional<RailLook> last_;
   std::vector<double> rates_;  // of the last kSamples
   size_t count_ = 0;
   double best_ = 0;

@@ -14,8 +14,8 @@ inline constexpr uint8_t kMaxWeight = 16;
 
 class Striping {
  public:
-  // Of at least one connection, each weight 1 to kMaxWeight: of as many messages as the sum of the
-  // weights, each connection takes its weight, spread over them. Equal weights: in turn.
+  // Of at least one connection, each weight 0 to kMaxWeight, not all 0: of as many messages as the
+  // sum of the weights, each connection takes its weight, spread over them. Equal weights: in turn.
   explicit Striping(std::span<const uint8_t> weights);
 
   [[nodiscard]] size_t connection_of(uint64_t message) const {

@@ -49,18 +49,45 @@ class Choice {
       look_.connection.acknowledged_bytes += static_cast<uint64_t>(bytes_per_second / 4);
       look_.connection.busy_us += 250'000;
       look_.connection.unsent_bytes = 1;
-      choice_.look(look_);
+      choice_.look({.own = look_});
     }
   }
+  // Messages with pauses, so that the kernel has nothing queued: over the own rail, or, while that
+  // is compared with another one, over that.
+  void run_with_pauses(int samples, double bytes_per_second) {
+    look_.connection.unsent_bytes = 0;
+    for (int i = 0; i < samples; ++i) {
+      wait_ms(250);
+      look_.time_ns = now_;
+      look_.connection.acknowledged_bytes += static_cast<uint64_t>(bytes_per_second / 10);
+      look_.connection.busy_us += 100'000;
+      look_.written_bytes = look_.connection.acknowledged_bytes;
+      look_.messages = look_.written_bytes / 65536;
+      choice_.look({.own = look_, .others = {look_}});
+    }
+  }
+  // The own rail seems slow, and another one is tried, which has that rate.
+  void compare(double own, double other) {
+    run_with_pauses(6, own);
+    REQUIRE(better() == Rails{2, 1});
+    const auto tried = *choice_.better(now_);
+    CHECK(tried.shares.back().weight == 0);
+    CHECK_FALSE(tried.news);
+    choice_.on_flows(tried.shares, true, now_);
+    CHECK(choice_.watches_home());
+    CHECK(better().empty());
+    run_with_pauses(3, other);
+  }
+  using Rails = std::vector<uint32_t>;
 
  private:
   PathChoice choice_;
   Path down_{RailIndex(9), RailIndex(9)};
   int64_t now_ = 1000 * kMsNs;
-  RailRate::Look look_{};
+  RailLook look_{};
 };
 
-using Rails = std::vector<uint32_t>;
+using Rails = Choice::Rails;
 
 }  // namespace
 
@@ -259,6 +286,65 @@ TEST_CASE("the end that did not move a slow rail's messages leaves them where th
   const auto better = *choice->better(choice.now());
   choice->on_flows(better.shares, false, choice.now());
   choice.run(10, 25e6);
+  CHECK(choice.better().empty());
+}
+
+TEST_CASE("a rail that seems slow in a job with pauses is compared with another, then shares") {
+  const bool opens = GENERATE(true, false);
+  Choice choice(1, opens);
+  choice.flows_over({equal(1)});
+  choice.run_with_pauses(9, 25e6);
+  choice.run_with_pauses(opens ? 3 : 5, 6.25e6);
+  CHECK(choice.better().empty());
+  choice.compare(6.25e6, 12.5e6);
+  REQUIRE(choice.better() == Rails{1, 2, 3, 0});
+  const auto better = *choice->better(choice.now());
+  CHECK(better.reason == "the rail is slow, 6.25 MB a second, where it has had 25 MB");
+  CHECK(better.news);
+  REQUIRE(better.shares.size() == 4);
+  CHECK(better.shares[0].weight == 4);
+  CHECK(better.shares[1].weight == 3);
+}
+
+TEST_CASE("a rail that is as fast as another one gets all messages back, without a word") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run_with_pauses(9, 25e6);
+  choice.compare(6.25e6, 7e6);
+  const auto better = *choice->better(choice.now());
+  CHECK(better.shares == std::vector<Share>{{equal(1)}});
+  CHECK_FALSE(better.news);
+  choice->on_flows(better.shares, true, choice.now());
+  choice.run_with_pauses(20, 6.25e6);
+  CHECK(choice.better().empty());
+}
+
+TEST_CASE("a rail that shares in a job with pauses is tried again, later each time") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run_with_pauses(9, 25e6);
+  for (const int64_t seconds : {8, 16, 32}) {
+    choice.compare(6.25e6, 25e6);
+    choice->on_flows(choice->better(choice.now())->shares, true, choice.now());
+    choice.run_with_pauses(7, 12.4e6);  // with a part of the messages it seems faster
+    choice.wait_ms(seconds * 1000 - 7 * 250 - 1);
+    CHECK(choice.better().empty());
+    choice.wait_ms(1);
+    CHECK(choice.better() == Rails{1});
+    choice.flows_over({equal(1)});
+  }
+  choice.compare(6.25e6, 25e6);
+  choice->on_flows(choice->better(choice.now())->shares, true, choice.now());
+  choice.run_with_pauses(40, 23e6);
+  CHECK(choice.better() == Rails{1});  // it is well
+}
+
+TEST_CASE("where no other rail is to be had, none is compared") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run_with_pauses(9, 25e6);
+  choice->on_not_reached({equal(0), equal(2), equal(3)});
+  choice.run_with_pauses(9, 5e6);
   CHECK(choice.better().empty());
 }
 

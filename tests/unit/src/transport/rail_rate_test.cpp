@@ -42,7 +42,7 @@ class Watched {
 
  private:
   RailRate rate_;
-  RailRate::Look now_{};
+  RailLook now_{};
 };
 
 }  // namespace

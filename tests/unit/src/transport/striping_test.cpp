@@ -17,7 +17,8 @@ TEST_CASE("equal weights give messages to connections in turn, whatever the weig
 }
 
 TEST_CASE("each connection takes its weight of any messages in a row, within two") {
-  const std::vector<std::vector<uint8_t>> all{{1}, {1, 2}, {4, 3, 3, 3}, {16, 1}, {2, 4, 6}};
+  const std::vector<std::vector<uint8_t>> all{
+      {1}, {1, 2}, {4, 3, 3, 3}, {16, 1}, {2, 4, 6}, {1, 1, 0}};
   for (const auto& weights : all) {
     const Striping striping(weights);
     double sum = 0;

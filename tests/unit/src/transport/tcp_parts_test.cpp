@@ -93,13 +93,16 @@ TEST_CASE(
   const auto refused = [&](auto change) {
     LinkClaim bad = claim;
     change(bad);
-    return has(check_claim(bad, options), "at most 64 with weights of 1 to 16 are possible");
+    return has(check_claim(bad, options),
+               "with weights of 0 to 16, the first from 1, are possible");
   };
   REQUIRE(refused([](LinkClaim& c) { c.connection = 3; }));
   REQUIRE(refused([](LinkClaim& c) { c.connection_count = 65; }));
   REQUIRE(refused([](LinkClaim& c) { c.connection_count = 0; }));
-  REQUIRE(refused([](LinkClaim& c) { c.weight = 0; }));
+  REQUIRE(refused([](LinkClaim& c) { c.connection = c.weight = 0; }));
   REQUIRE(refused([](LinkClaim& c) { c.weight = 17; }));
+  claim.weight = 0;  // of the third connection
+  REQUIRE(check_claim(claim, options).ok());
   options.failover.on = false;
   REQUIRE(has(check_claim(claim, options),
               "rank 6 runs without HORING_FAILOVER=0, rank 5 with; set it on all ranks"));

@@ -161,7 +161,8 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
   }
   // Where the kernel is seen with bytes to send at times, that is the better measure, if it comes.
   const size_t waits = rate_.samples() > 0 && rate_.best() > 0 ? RailSuspicion::kSamples : 0;
-  return suspicion_.raised(now_ns, more + waits) ? compare() : std::nullopt;
+  asks_ = !suspicion_.raised(now_ns, more + waits);
+  return !asks_ || suspicion_.asks(more) ? compare() : std::nullopt;
 }
 
 std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns) {
@@ -183,6 +184,7 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
 std::optional<PathChoice::Better> PathChoice::compare() {
   const std::vector<Path> paths = others();
   if (paths.empty()) {
+    suspicion_.skip_asking();
     return std::nullopt;
   }
   std::vector<Share> shares = over({paths.front()});
@@ -195,13 +197,16 @@ std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
   if (!slow) {
     return std::nullopt;
   }
-  if (*slow) {
-    if (auto better = share(suspicion_.rate(), suspicion_.usual(), now_ns)) {
-      return better;
-    }
+  Better back{.shares = over({options_.home}), .reason = "", .news = false};
+  if (asks_) {
+    suspicion_.learn();
+    return back;
   }
-  suspicion_.on_unfounded(now_ns);
-  return Better{.shares = over({options_.home}), .reason = "", .news = false};
+  auto better = *slow ? share(suspicion_.rate(), suspicion_.usual(), now_ns) : std::nullopt;
+  if (!better) {
+    suspicion_.on_unfounded(now_ns);
+  }
+  return better ? std::move(better) : std::move(back);
 }
 
 std::optional<PathChoice::Better> PathChoice::share(double rate, double had, int64_t now_ns) {
@@ -224,9 +229,9 @@ std::optional<PathChoice::Better> PathChoice::share(double rate, double had, int
   for (Share& share : shares) {
     share.weight = share.path == options_.home ? weights.own : weights.other;
   }
-  return Better{
-      std::move(shares),
-      "the rail is slow, " + bytes_text(rate) + " a second, where it has had " + bytes_text(had)};
+  return Better{std::move(shares),
+                "the rail is slow, " + bytes_text(rate) + " a second, where " + bytes_text(had) +
+                    " is usual"};
 }
 
 void PathChoice::on_not_had(const std::vector<Share>& tried,

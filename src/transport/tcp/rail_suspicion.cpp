@@ -62,7 +62,9 @@ void RailSuspicion::look(const RailLook& own) {
     return;
   }
   if (size >= kMinMessageBytes && !sum_.peer_full()) {
-    Usual& usual = usual_of_[size_class(size)];
+    ++samples_;
+    size_class_ = size_class(size);
+    Usual& usual = usual_of_[size_class_];
     if (usual.samples >= kSamples && sum_.rate() < kSuspicious * usual.rate) {
       ++below_;
       rate_ = sum_.rate();
@@ -82,7 +84,14 @@ void RailSuspicion::look_at_other(const RailLook& other) {
 
 void RailSuspicion::restart() {
   sum_ = {};
+  samples_ = 0;
   below_ = 0;
+}
+
+void RailSuspicion::learn() {
+  asked_ = true;
+  double& usual = usual_of_[size_class_].rate;
+  usual = std::max(usual, sum_.rate());
 }
 
 bool RailSuspicion::raised(int64_t now_ns, size_t more) const {

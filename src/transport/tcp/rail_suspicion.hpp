@@ -46,6 +46,7 @@ class FlightSum {
 class RailSuspicion {
  public:
   static constexpr size_t kSamples = 4;
+  static constexpr size_t kAsksAfter = 16;
 
   // While the own rail carries all messages.
   void look(const RailLook& own);
@@ -53,6 +54,14 @@ class RailSuspicion {
   void look_at_other(const RailLook& other);
   // Other connections.
   void restart();
+
+  // Once, after a while: what another rail does with such messages, in case the own one has been
+  // slow from the beginning.
+  [[nodiscard]] bool asks(size_t more) const { return !asked_ && samples_ >= kAsksAfter + more; }
+  // Once founded() is known: what the better one has done is usual from now on.
+  void learn();
+  // There is no other rail.
+  void skip_asking() { asked_ = true; }
 
   // The own rail has seemed slow for kSamples and so many more, and not for another reason lately.
   [[nodiscard]] bool raised(int64_t now_ns, size_t more) const;
@@ -71,6 +80,9 @@ class RailSuspicion {
     size_t samples = 0;
   };
   FlightSum sum_;
+  size_t samples_ = 0;
+  bool asked_ = false;
+  int size_class_ = 0;  // of the last sample
   std::map<int, Usual> usual_of_;  // by the size, in powers of two
   size_t below_ = 0;               // how many of the last samples
   double rate_ = 0;

@@ -63,7 +63,7 @@ void PathChoice::on_not_reached(const std::vector<Path>& paths) {
 void PathChoice::leave_home(int64_t now_ns) {
   away_since_ns_ = now_ns;
   // A rail that comes and goes is taken back ever later.
-  const bool again = now_ns - flows_since_ns_ < kProbeShare * probe_pause_ns_;
+  const bool again = now_ns - home_since_ns_ < kProbeShare * probe_pause_ns_;
   probe_pause_ns_ = again ? std::min(2 * probe_pause_ns_, kLongestProbeNs) : kFirstProbeNs;
 }
 
@@ -76,6 +76,7 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
     return std::ranges::find(shares_, path, &Share::path) != shares_.end();
   });
   if (!away()) {
+    home_since_ns_ = away_since_ns_ == 0 ? home_since_ns_ : now_ns;
     away_since_ns_ = 0;
     widen_at_ns_ = 0;
     suspects_.clear();               // they may be well when the own rail becomes slow

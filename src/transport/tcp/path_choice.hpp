@@ -80,6 +80,7 @@ class PathChoice {
   bool own_ = false;
   std::vector<Path> suspects_;  // lost, or not reached, lately
   int64_t flows_since_ns_ = 0;
+  int64_t home_since_ns_ = 0;  // whatever else carries messages besides
   int64_t away_since_ns_ = 0;  // 0: it is not
   int64_t probe_at_ns_ = 0;
   int64_t probe_pause_ns_ = 0;  // 0: the own rail has never been lost

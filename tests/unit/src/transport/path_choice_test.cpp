@@ -192,7 +192,10 @@ TEST_CASE("a rail that comes and goes is taken back later each time, until it st
   Choice choice;
   const auto lose_after_ms = [&](int64_t ms) {
     choice.flows_over({equal(1)});
-    choice.wait_ms(ms);
+    choice.wait_ms(ms / 2);
+    choice.flows_over({equal(1), equal(2)});  // that it shares for a while changes nothing
+    choice.flows_over({equal(1)});
+    choice.wait_ms(ms - ms / 2);
     if (peer_loses_it_first) {
       choice->on_flows(choice->over({equal(2)}), false, choice.now());
     } else {

@@ -162,8 +162,8 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
   }
   // Where the kernel is seen with bytes to send at times, that is the better measure, if it comes.
   const size_t waits = rate_.samples() > 0 && rate_.best() > 0 ? RailSuspicion::kSamples : 0;
-  asks_ = !suspicion_.raised(now_ns, more + waits);
-  return !asks_ || suspicion_.asks(more) ? compare() : std::nullopt;
+  for_baseline_ = !suspicion_.raised(now_ns, more + waits);
+  return !for_baseline_ || suspicion_.needs_baseline(more) ? compare() : std::nullopt;
 }
 
 std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns) {
@@ -185,7 +185,7 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
 std::optional<PathChoice::Better> PathChoice::compare() {
   const std::vector<Path> paths = others();
   if (paths.empty()) {
-    suspicion_.skip_asking();
+    suspicion_.skip_baseline();
     return std::nullopt;
   }
   std::vector<Share> shares = over({paths.front()});
@@ -199,8 +199,8 @@ std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
     return std::nullopt;
   }
   Better back{.shares = over({options_.home}), .reason = "", .news = false};
-  if (asks_) {
-    suspicion_.learn();
+  if (for_baseline_) {
+    suspicion_.take_baseline();
     return back;
   }
   auto better = *slow ? share(suspicion_.rate(), suspicion_.usual(), now_ns) : std::nullopt;

@@ -87,7 +87,7 @@ class PathChoice {
   int64_t widen_at_ns_ = 0;
   RailRate rate_;
   RailSuspicion suspicion_;
-  bool asks_ = false;          // that is why another rail is compared
+  bool for_baseline_ = false;  // that is why another rail is compared
   bool suspected_ = false;     // that is why the own rail's messages are shared
   double shared_at_rate_ = 0;  // for which the weights were made
   double had_rate_ = 0;

@@ -88,8 +88,8 @@ void RailSuspicion::restart() {
   below_ = 0;
 }
 
-void RailSuspicion::learn() {
-  asked_ = true;
+void RailSuspicion::take_baseline() {
+  has_baseline_ = true;
   double& usual = usual_of_[size_class_].rate;
   usual = std::max(usual, sum_.rate());
 }

@@ -46,7 +46,7 @@ class FlightSum {
 class RailSuspicion {
  public:
   static constexpr size_t kSamples = 4;
-  static constexpr size_t kAsksAfter = 16;
+  static constexpr size_t kBaselineAfter = 16;
 
   // While the own rail carries all messages.
   void look(const RailLook& own);
@@ -57,11 +57,13 @@ class RailSuspicion {
 
   // Once, after a while: what another rail does with such messages, in case the own one has been
   // slow from the beginning.
-  [[nodiscard]] bool asks(size_t more) const { return !asked_ && samples_ >= kAsksAfter + more; }
+  [[nodiscard]] bool needs_baseline(size_t more) const {
+    return !has_baseline_ && samples_ >= kBaselineAfter + more;
+  }
   // Once founded() is known: what the better one has done is usual from now on.
-  void learn();
+  void take_baseline();
   // There is no other rail.
-  void skip_asking() { asked_ = true; }
+  void skip_baseline() { has_baseline_ = true; }
 
   // The own rail has seemed slow for kSamples and so many more, and not for another reason lately.
   [[nodiscard]] bool raised(int64_t now_ns, size_t more) const;
@@ -81,8 +83,8 @@ class RailSuspicion {
   };
   FlightSum sum_;
   size_t samples_ = 0;
-  bool asked_ = false;
-  int size_class_ = 0;  // of the last sample
+  bool has_baseline_ = false;
+  int size_class_ = 0;             // of the last sample
   std::map<int, Usual> usual_of_;  // by the size, in powers of two
   size_t below_ = 0;               // how many of the last samples
   double rate_ = 0;

@@ -342,7 +342,7 @@ TEST_CASE("a rail that shares in a job with pauses is tried again, later each ti
   CHECK(choice.better() == Rails{1});  // it is well
 }
 
-TEST_CASE("a rail that has been slow from the beginning is found by asking another one once") {
+TEST_CASE("a rail that has been slow from the beginning is found by a look at another one") {
   const bool opens = GENERATE(true, false);
   const double other = GENERATE(25e6, 6.5e6);
   Choice choice(1, opens);

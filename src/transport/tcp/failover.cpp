@@ -438,9 +438,12 @@ void Failover::note_resumed() {
   const Way& way = connections().way();
   const double part = part_over(home_, way.shares);
   const bool home = part == 1;
-  // As both ends see it, whichever has noticed first: over one more path alone is no failover.
+  // As both ends see it: neither one more path nor a comparison of rails is a failover.
   const bool was_home = away_ == 0;
-  away_ = 1 - part;
+  const bool compares = only_open(home_, way.shares);
+  const bool compared = std::exchange(compared_, compares) && home;
+  const bool moves = !loss_.cause().ok() || !(compares || compared);
+  away_ = compares ? 0 : 1 - part;
   const std::vector<Path> before = std::exchange(over_, paths_of(way.shares));
   paths_.note_well(over_);
   if (std::ranges::count(over_, home_) == 0 && !way.dials) {  // the peer has found out
@@ -458,7 +461,7 @@ void Failover::note_resumed() {
   last_failure_ = Status();
   const bool crossed = loss_.cause().ok() && before == over_;  // two attempts
   const bool replaced = std::exchange(replaces_, false) && !crossed;
-  if (replaced && (home || was_home || left)) {
+  if (replaced && moves && (home || was_home || left)) {
     own_rail_.count_failover();
   }
   loss_.end(now,
@@ -571,8 +574,7 @@ void Failover::tick(bool awaited, bool may_move) {
 
 void Failover::move_to_better() {
   if (choice_.watches_home()) {
-    if (auto looks = connections().look_at_rails(home_)) {
-      looks->own.messages = replay_.next();
+    if (const auto looks = connections().look_at_rails(home_, replay_.next())) {
       choice_.look(*looks);
     }
   }

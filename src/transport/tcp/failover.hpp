@@ -196,6 +196,7 @@ class Failover {
 
   OwnRail own_rail_;
   double away_ = 0;                // the part that went over other rails last
+  bool compared_ = false;          // it did for a comparison only
   std::vector<Path> over_;         // that messages have flowed over last
   std::vector<Path> carried_;      // ever
   bool leaves_interface_ = false;  // this host's routing leaves no other way

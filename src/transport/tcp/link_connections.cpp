@@ -307,7 +307,7 @@ Status LinkConnections::look(bool awaited) {
   return {};
 }
 
-std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home) {
+std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home, uint64_t messages) {
   std::map<Path, RailLook> looks;
   for (size_t i = 0; i < connections_.size(); ++i) {
     const Path& path = way_.shares[i].path;
@@ -315,8 +315,8 @@ std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home) {
     if (!progress) {
       return std::nullopt;
     }
-    const auto [look, first] =
-        looks.try_emplace(path, RailLook{.time_ns = now_ns(), .connection = *progress});
+    const auto [look, first] = looks.try_emplace(
+        path, RailLook{.time_ns = now_ns(), .connection = *progress, .messages = messages});
     if (!first) {
       look->second.connection.acknowledged_bytes += progress->acknowledged_bytes;
     }

@@ -119,8 +119,9 @@ class LinkConnections {
   // Link::trouble.
   [[nodiscard]] std::string trouble() const;
   // What the connections over that path, one at least, have done, and those over each other one.
+  // messages: how many the link has sent.
   // Nothing where the kernel does not tell. That path's is the one of with_path then.
-  [[nodiscard]] std::optional<RailLooks> look_at_rails(const Path& home);
+  [[nodiscard]] std::optional<RailLooks> look_at_rails(const Path& home, uint64_t messages);
   // Reading message `number` failed. The calls above that fail note their connection themselves.
   void note_failed(uint64_t number) { failed_ = index_of_message(number); }
   // Of the connection that failed last.

@@ -25,6 +25,8 @@ constexpr double kFaster = 1.5;
 // much for each sample that it would take else.
 constexpr double kFasterWithPauses = 2;
 constexpr int64_t kTryAfterNs = 2000 * kMsInNs;
+// What another rail has not shown by then is not waited for.
+constexpr int64_t kComparisonNs = 3000 * kMsInNs;
 constexpr size_t kMaxSamples = 256;
 
 }  // namespace
@@ -48,7 +50,7 @@ bool PathChoice::away() const {
 
 // Another rail carries all that the own one could.
 bool PathChoice::compares() const {
-  return std::ranges::find(shares_, Share{options_.home, 0}) != shares_.end();
+  return only_open(options_.home, shares_);
 }
 
 bool PathChoice::suspect(const Path& path) const {
@@ -68,8 +70,15 @@ void PathChoice::leave_home(int64_t now_ns) {
 }
 
 void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
+  if (compares() && own_) {
+    ++comparisons_;
+    if (!decided_) {  // they were lost
+      give_up_comparison(now_ns);
+    }
+  }
   shares_ = std::move(shares);
   own_ = own;
+  decided_ = false;
   rate_.restart();
   suspicion_.restart();
   std::erase_if(suspects_, [this](const Path& path) {
@@ -158,7 +167,12 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
   }
   const size_t more = options_.opens ? 0 : kOtherEndSamples;
   if (rate_.samples() >= RailRate::kSamples + more && rate_.slow(rate_.best())) {
+    suspected_ = false;
     return share(*rate_.now(), rate_.best(), now_ns);
+  }
+  if (suspicion_.confirmed() && suspicion_.raised(now_ns, 0)) {
+    suspected_ = true;
+    return share(suspicion_.rate(), suspicion_.usual(), now_ns);
   }
   // Where the kernel is seen with bytes to send at times, that is the better measure, if it comes.
   const size_t waits = rate_.samples() > 0 && rate_.best() > 0 ? RailSuspicion::kSamples : 0;
@@ -178,7 +192,8 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
     back_since_ns_ = now_ns;
     return Better{over({options_.home}), ""};
   }
-  return rate_.slow(shared_at_rate_) ? share(*rate_.now(), had_rate_, now_ns) : std::nullopt;
+  const bool slower = !suspected_ && rate_.slow(shared_at_rate_);
+  return slower ? share(*rate_.now(), had_rate_, now_ns) : std::nullopt;
 }
 
 // The own rail's connection stays, so the link is not one that is away.
@@ -188,26 +203,34 @@ std::optional<PathChoice::Better> PathChoice::compare() {
     suspicion_.skip_baseline();
     return std::nullopt;
   }
-  std::vector<Share> shares = over({paths.front()});
+  std::vector<Share> shares = over({paths[comparisons_ % paths.size()]});
   shares.push_back({.path = options_.home, .weight = 0});
   return Better{.shares = std::move(shares), .reason = "", .news = false};
 }
 
 std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
   const std::optional<bool> slow = suspicion_.founded();
-  if (!slow) {
+  if (!slow && now_ns - flows_since_ns_ < kComparisonNs) {
     return std::nullopt;
   }
-  Better back{.shares = over({options_.home}), .reason = "", .news = false};
-  if (for_baseline_) {
-    suspicion_.take_baseline();
-    return back;
+  if (!std::exchange(decided_, true)) {
+    if (!slow) {
+      give_up_comparison(now_ns);
+    } else if (for_baseline_) {
+      suspicion_.take_baseline();
+    } else if (*slow) {
+      suspicion_.on_founded();
+    } else {
+      suspicion_.on_unfounded(now_ns);
+    }
   }
-  auto better = *slow ? share(suspicion_.rate(), suspicion_.usual(), now_ns) : std::nullopt;
-  if (!better) {
-    suspicion_.on_unfounded(now_ns);
-  }
-  return better ? std::move(better) : std::move(back);
+  return Better{.shares = over({options_.home}), .reason = "", .news = false};
+}
+
+// It does not come again soon.
+void PathChoice::give_up_comparison(int64_t now_ns) {
+  suspicion_.skip_baseline();
+  suspicion_.on_unfounded(now_ns);
 }
 
 std::optional<PathChoice::Better> PathChoice::share(double rate, double had, int64_t now_ns) {
@@ -216,8 +239,7 @@ std::optional<PathChoice::Better> PathChoice::share(double rate, double had, int
   if (weights.other == 0) {
     return std::nullopt;
   }
-  if (only_home() || compares()) {
-    suspected_ = compares();
+  if (only_home()) {
     // A rail that comes and goes gets its messages back ever later.
     const bool again = back_since_ns_ != 0 && now_ns - back_since_ns_ < kLongestProbeNs;
     back_after_samples_ =

@@ -72,6 +72,7 @@ class PathChoice {
   [[nodiscard]] std::optional<Better> better_than_shared(int64_t now_ns);
   [[nodiscard]] std::optional<Better> compare();
   [[nodiscard]] std::optional<Better> after_comparison(int64_t now_ns);
+  void give_up_comparison(int64_t now_ns);
   // rate: of the own rail; had: what would be well.
   [[nodiscard]] std::optional<Better> share(double rate, double had, int64_t now_ns);
 
@@ -87,6 +88,8 @@ class PathChoice {
   int64_t widen_at_ns_ = 0;
   RailRate rate_;
   RailSuspicion suspicion_;
+  size_t comparisons_ = 0;
+  bool decided_ = false;       // what this comparison says
   bool for_baseline_ = false;  // that is why another rail is compared
   bool suspected_ = false;     // that is why the own rail's messages are shared
   double shared_at_rate_ = 0;  // for which the weights were made

@@ -24,6 +24,10 @@ double part_over(const Path& path, std::span<const Share> shares) {
   return sum == 0 ? 0 : over / sum;
 }
 
+bool only_open(const Path& path, std::span<const Share> shares) {
+  return std::ranges::find(shares, Share{path, 0}) != shares.end();
+}
+
 std::vector<Path> paths_from(RailIndex rail, size_t own_rails, size_t peer_rails) {
   std::vector<Path> paths;
   const size_t common = std::min(own_rails, peer_rails);

@@ -32,6 +32,9 @@ struct Share {
 // Which part of the messages goes over that path, of those that all have.
 [[nodiscard]] double part_over(const Path& path, std::span<const Share> shares);
 
+// Another path carries all that this one could, while a connection over it stays open.
+[[nodiscard]] bool only_open(const Path& path, std::span<const Share> shares);
+
 // All there are, in the order in which they are tried: the link's own rail, then equal rails from
 // the next one on, then all others.
 [[nodiscard]] std::vector<Path> paths_from(RailIndex rail, size_t own_rails, size_t peer_rails);

@@ -20,10 +20,9 @@ struct RailLook {
   int64_t time_ns = 0;
   TcpProgress connection{};
   uint64_t written_bytes = 0;
-  // Of the link's own rail only: what the rail has sent in all (nothing: unknown), and how many
-  // messages the link has.
+  uint64_t messages = 0;  // of the link, over all rails
+  // Of the link's own rail only: what the rail has sent in all (nothing: unknown).
   std::optional<uint64_t> rail_bytes{};
-  uint64_t messages = 0;
 };
 // What a peer does that takes no more for that part of the time says nothing of the rail.
 inline constexpr double kPeerFullPart = 0.1;

@@ -71,6 +71,7 @@ void RailSuspicion::look(const RailLook& own) {
       usual_ = usual.rate;
     } else {
       below_ = 0;
+      confirmed_ = false;
       usual.samples = std::min(usual.samples + 1, kUsualSamples);
       usual.rate += (sum_.rate() - usual.rate) / static_cast<double>(usual.samples);
     }
@@ -90,8 +91,12 @@ void RailSuspicion::restart() {
 
 void RailSuspicion::take_baseline() {
   has_baseline_ = true;
-  double& usual = usual_of_[size_class_].rate;
-  usual = std::max(usual, sum_.rate());
+  const double times = sum_.rate() / usual_of_[size_class_].rate;
+  confirmed_ = times > 1 / kFounded;
+  for (auto& [size, usual] : usual_of_) {
+    usual.rate *= std::max(times, 1.0);
+    usual.samples = std::max(usual.samples, kSamples);
+  }
 }
 
 bool RailSuspicion::raised(int64_t now_ns, size_t more) const {
@@ -102,11 +107,13 @@ std::optional<bool> RailSuspicion::founded() const {
   if (sum_.seconds() < kOtherSeconds) {
     return std::nullopt;
   }
-  return rate_ < kFounded * sum_.rate();
+  const bool same = size_class(sum_.message_bytes()) == size_class_;
+  return same && !sum_.peer_full() && rate_ < kFounded * sum_.rate();
 }
 
 void RailSuspicion::on_unfounded(int64_t now_ns) {
   usual_of_.clear();
+  confirmed_ = false;
   pause_ns_ = std::clamp(2 * pause_ns_, kFirstPauseNs, kLongestPauseNs);
   not_before_ns_ = now_ns + pause_ns_;
 }

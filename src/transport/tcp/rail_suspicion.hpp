@@ -60,9 +60,9 @@ class RailSuspicion {
   [[nodiscard]] bool needs_baseline(size_t more) const {
     return !has_baseline_ && samples_ >= kBaselineAfter + more;
   }
-  // Once founded() is known: what the better one has done is usual from now on.
+  // Once founded() is known: what the better one has done is usual from now on, and is confirmed.
   void take_baseline();
-  // There is no other rail.
+  // There is no other rail, or it has not carried them.
   void skip_baseline() { has_baseline_ = true; }
 
   // The own rail has seemed slow for kSamples and so many more, and not for another reason lately.
@@ -70,8 +70,12 @@ class RailSuspicion {
   // What it does then, and did before, with messages of the same size; bytes per second.
   [[nodiscard]] double rate() const { return rate_; }
   [[nodiscard]] double usual() const { return usual_; }
-  // Whether the other rail is faster; nothing: not enough was seen of it.
+  // Whether the other rail is faster with such messages; nothing: not enough was seen of it.
   [[nodiscard]] std::optional<bool> founded() const;
+  // It is. The cause may have ended meanwhile: the own rail is slow if the suspicion is raised
+  // again before one sample is well.
+  void on_founded() { confirmed_ = true; }
+  [[nodiscard]] bool confirmed() const { return confirmed_; }
   // It is not: what was usual is so no more.
   void on_unfounded(int64_t now_ns);
 
@@ -87,6 +91,7 @@ class RailSuspicion {
   int size_class_ = 0;             // of the last sample
   std::map<int, Usual> usual_of_;  // by the size, in powers of two
   size_t below_ = 0;               // how many of the last samples
+  bool confirmed_ = false;
   double rate_ = 0;
   double usual_ = 0;
   int64_t pause_ns_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 namespace ho::tcp {
@@ -13,8 +14,10 @@ constexpr double kOtherSeconds = 0.2;
 // Below that part of what is usual something is the matter. Below that part of the other rail's
 // rate, which has its own messages besides, it is the rail.
 constexpr double kSuspicious = 0.7;
-constexpr double kFounded = 0.6;
+constexpr double kFounded = 0.7;
 constexpr size_t kUsualSamples = 16;
+// Messages that are so much larger or smaller, in powers of two, show nothing of the rail.
+constexpr int kOtherSize = 2;
 // Smaller messages take as long on any rail.
 constexpr double kMinMessageBytes = 2048;
 constexpr int64_t kFirstPauseNs = 10'000'000'000;
@@ -107,8 +110,8 @@ std::optional<bool> RailSuspicion::founded() const {
   if (sum_.seconds() < kOtherSeconds) {
     return std::nullopt;
   }
-  const bool same = size_class(sum_.message_bytes()) == size_class_;
-  return same && !sum_.peer_full() && rate_ < kFounded * sum_.rate();
+  const int other_size = std::abs(size_class(sum_.message_bytes()) - size_class_);
+  return other_size <= kOtherSize && !sum_.peer_full() && rate_ < kFounded * sum_.rate();
 }
 
 void RailSuspicion::on_unfounded(int64_t now_ns) {

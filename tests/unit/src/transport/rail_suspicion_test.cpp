@@ -31,12 +31,12 @@ class Suspected {
     }
     return 0;
   }
-  void compare(double rate, double busy) {
+  void compare(double rate, double busy, double message_bytes = 65536) {
     suspicion_.restart();
     now_.connection.acknowledged_bytes = 0;  // other connections
     for (int i = 0; i < 2; ++i) {
       suspicion_.look_at_other(now_);
-      add({.rate = rate, .busy = busy});
+      add({.rate = rate, .busy = busy, .message_bytes = message_bytes});
     }
   }
   RailSuspicion& suspicion() { return suspicion_; }
@@ -108,9 +108,11 @@ TEST_CASE("a suspicion is founded where another rail is much faster with the sam
   REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
   suspected.compare(200e6, 0.5);
   CHECK_FALSE(suspected.suspicion().founded());  // a short look
-  suspected.compare(84e6, 1);
+  suspected.compare(72e6, 1);
   CHECK(suspected.suspicion().founded() == true);
-  suspected.compare(82e6, 1);
+  suspected.compare(71e6, 1);
+  CHECK(suspected.suspicion().founded() == false);
+  suspected.compare(200e6, 1, 1048576);  // larger messages are faster on any rail
   CHECK(suspected.suspicion().founded() == false);
   CHECK(suspected.suspicion().rate() == Approx(50e6));
 }

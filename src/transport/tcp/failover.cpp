@@ -119,7 +119,8 @@ void Failover::lose(const Status& cause, bool closing) {
   }
   reached_at_ns_ = now;
   dial_at_ns_ = now + (opens_ ? 0 : kOtherEndNs);
-  if (!crossed && now - attempt_began_ns_ >= kStaleNs) {
+  const bool compares = attempt_ != nullptr && !attempt_->way().news;
+  if (!crossed && (compares || now - attempt_began_ns_ >= kStaleNs)) {
     attempt_.reset();
   }
   log_debug("link lost its connections: {}", cause.message());
@@ -442,7 +443,6 @@ void Failover::note_resumed() {
   const bool was_home = away_ == 0;
   const bool compares = only_open(home_, way.shares);
   const bool compared = std::exchange(compared_, compares) && home;
-  const bool moves = !loss_.cause().ok() || !(compares || compared);
   away_ = compares ? 0 : 1 - part;
   const std::vector<Path> before = std::exchange(over_, paths_of(way.shares));
   paths_.note_well(over_);
@@ -461,7 +461,7 @@ void Failover::note_resumed() {
   last_failure_ = Status();
   const bool crossed = loss_.cause().ok() && before == over_;  // two attempts
   const bool replaced = std::exchange(replaces_, false) && !crossed;
-  if (replaced && moves && (home || was_home || left)) {
+  if (replaced && !compares && !compared && (home || was_home || left)) {
     own_rail_.count_failover();
   }
   loss_.end(now,

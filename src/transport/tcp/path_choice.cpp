@@ -73,7 +73,7 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   if (compares() && own_) {
     ++comparisons_;
     if (!decided_) {  // they were lost
-      give_up_comparison(now_ns);
+      suspicion_.on_unfounded(now_ns);
     }
   }
   shares_ = std::move(shares);
@@ -81,6 +81,9 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   decided_ = false;
   rate_.restart();
   suspicion_.restart();
+  if (!only_home() && !compares()) {
+    suspicion_.on_left();
+  }
   std::erase_if(suspects_, [this](const Path& path) {
     return std::ranges::find(shares_, path, &Share::path) != shares_.end();
   });
@@ -165,6 +168,10 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
   if (!only_home()) {
     return own_ ? better_than_shared(now_ns) : std::nullopt;
   }
+  if (widen_at_ns_ != 0 && now_ns >= widen_at_ns_) {  // what was not reached may be back
+    suspects_.clear();
+    widen_at_ns_ = 0;
+  }
   const size_t more = options_.opens ? 0 : kOtherEndSamples;
   if (rate_.samples() >= RailRate::kSamples + more && rate_.slow(rate_.best())) {
     suspected_ = false;
@@ -177,7 +184,7 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
   // Where the kernel is seen with bytes to send at times, that is the better measure, if it comes.
   const size_t waits = rate_.samples() > 0 && rate_.best() > 0 ? RailSuspicion::kSamples : 0;
   for_baseline_ = !suspicion_.raised(now_ns, more + waits);
-  return !for_baseline_ || suspicion_.needs_baseline(more) ? compare() : std::nullopt;
+  return !for_baseline_ || suspicion_.needs_baseline(now_ns, more) ? compare() : std::nullopt;
 }
 
 std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns) {
@@ -200,7 +207,6 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
 std::optional<PathChoice::Better> PathChoice::compare() {
   const std::vector<Path> paths = others();
   if (paths.empty()) {
-    suspicion_.skip_baseline();
     return std::nullopt;
   }
   std::vector<Share> shares = over({paths[comparisons_ % paths.size()]});
@@ -210,12 +216,12 @@ std::optional<PathChoice::Better> PathChoice::compare() {
 
 std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
   const std::optional<bool> slow = suspicion_.founded();
-  if (!slow && now_ns - flows_since_ns_ < kComparisonNs) {
+  if (now_ns < widen_at_ns_ || (!slow && now_ns - flows_since_ns_ < kComparisonNs)) {
     return std::nullopt;
   }
   if (!std::exchange(decided_, true)) {
     if (!slow) {
-      give_up_comparison(now_ns);
+      suspicion_.on_unfounded(now_ns);
     } else if (for_baseline_) {
       suspicion_.take_baseline();
     } else if (*slow) {
@@ -225,12 +231,6 @@ std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
     }
   }
   return Better{.shares = over({options_.home}), .reason = "", .news = false};
-}
-
-// It does not come again soon.
-void PathChoice::give_up_comparison(int64_t now_ns) {
-  suspicion_.skip_baseline();
-  suspicion_.on_unfounded(now_ns);
 }
 
 std::optional<PathChoice::Better> PathChoice::share(double rate, double had, int64_t now_ns) {
@@ -261,12 +261,16 @@ void PathChoice::on_not_had(const std::vector<Share>& tried,
                             const std::vector<Path>& blamed,
                             int64_t now_ns) {
   const std::vector<Path> paths = paths_of(tried);
+  if (paths.size() == 1 && paths.front() == options_.home && !away()) {
+    widen_at_ns_ = now_ns + kFirstProbeNs;
+    return;
+  }
   if (paths.size() == 1 && paths.front() == options_.home) {
     const int64_t pause = std::max(probe_pause_ns_, (now_ns - away_since_ns_) / kProbeShare);
     probe_at_ns_ = now_ns + std::clamp(pause, kFirstProbeNs, kLongestProbeNs);
     return;
   }
-  widen_at_ns_ = now_ns + kFirstProbeNs;
+  widen_at_ns_ = now_ns + (away() ? kFirstProbeNs : kLongestProbeNs);
   rate_.restart();
   suspicion_.restart();
   on_not_reached(blamed);

@@ -72,7 +72,6 @@ class PathChoice {
   [[nodiscard]] std::optional<Better> better_than_shared(int64_t now_ns);
   [[nodiscard]] std::optional<Better> compare();
   [[nodiscard]] std::optional<Better> after_comparison(int64_t now_ns);
-  void give_up_comparison(int64_t now_ns);
   // rate: of the own rail; had: what would be well.
   [[nodiscard]] std::optional<Better> share(double rate, double had, int64_t now_ns);
 
@@ -85,7 +84,7 @@ class PathChoice {
   int64_t away_since_ns_ = 0;  // 0: it is not
   int64_t probe_at_ns_ = 0;
   int64_t probe_pause_ns_ = 0;  // 0: the own rail has never been lost
-  int64_t widen_at_ns_ = 0;
+  int64_t widen_at_ns_ = 0;     // what could not be had is not tried before
   RailRate rate_;
   RailSuspicion suspicion_;
   size_t comparisons_ = 0;

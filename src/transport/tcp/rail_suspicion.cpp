@@ -74,7 +74,9 @@ void RailSuspicion::look(const RailLook& own) {
       usual_ = usual.rate;
     } else {
       below_ = 0;
-      confirmed_ = false;
+      if (std::exchange(confirmed_, false)) {
+        wait(own.time_ns);
+      }
       usual.samples = std::min(usual.samples + 1, kUsualSamples);
       usual.rate += (sum_.rate() - usual.rate) / static_cast<double>(usual.samples);
     }
@@ -92,13 +94,16 @@ void RailSuspicion::restart() {
   below_ = 0;
 }
 
+bool RailSuspicion::comparable() const {
+  const int other_size = std::abs(size_class(sum_.message_bytes()) - size_class_);
+  return !sum_.peer_full() && other_size <= kOtherSize;
+}
+
 void RailSuspicion::take_baseline() {
   has_baseline_ = true;
-  const double times = sum_.rate() / usual_of_[size_class_].rate;
-  confirmed_ = times > 1 / kFounded;
-  for (auto& [size, usual] : usual_of_) {
-    usual.rate *= std::max(times, 1.0);
-    usual.samples = std::max(usual.samples, kSamples);
+  Usual& usual = usual_of_[size_class_];
+  if (usual.samples >= kSamples && comparable()) {
+    usual.rate = std::max(usual.rate, sum_.rate());
   }
 }
 
@@ -107,16 +112,18 @@ bool RailSuspicion::raised(int64_t now_ns, size_t more) const {
 }
 
 std::optional<bool> RailSuspicion::founded() const {
-  if (sum_.seconds() < kOtherSeconds) {
+  if (sum_.seconds() < kOtherSeconds || sum_.message_bytes() == 0) {
     return std::nullopt;
   }
-  const int other_size = std::abs(size_class(sum_.message_bytes()) - size_class_);
-  return other_size <= kOtherSize && !sum_.peer_full() && rate_ < kFounded * sum_.rate();
+  return comparable() && rate_ < kFounded * sum_.rate();
 }
 
 void RailSuspicion::on_unfounded(int64_t now_ns) {
   usual_of_.clear();
-  confirmed_ = false;
+  wait(now_ns);
+}
+
+void RailSuspicion::wait(int64_t now_ns) {
   pause_ns_ = std::clamp(2 * pause_ns_, kFirstPauseNs, kLongestPauseNs);
   not_before_ns_ = now_ns + pause_ns_;
 }

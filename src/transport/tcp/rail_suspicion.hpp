@@ -57,13 +57,11 @@ class RailSuspicion {
 
   // Once, after a while: what another rail does with such messages, in case the own one has been
   // slow from the beginning.
-  [[nodiscard]] bool needs_baseline(size_t more) const {
-    return !has_baseline_ && samples_ >= kBaselineAfter + more;
+  [[nodiscard]] bool needs_baseline(int64_t now_ns, size_t more) const {
+    return !has_baseline_ && samples_ >= kBaselineAfter + more && now_ns >= not_before_ns_;
   }
-  // Once founded() is known: what the better one has done is usual from now on, and is confirmed.
+  // Once founded() is known: what the better one has done is usual from now on.
   void take_baseline();
-  // There is no other rail, or it has not carried them.
-  void skip_baseline() { has_baseline_ = true; }
 
   // The own rail has seemed slow for kSamples and so many more, and not for another reason lately.
   [[nodiscard]] bool raised(int64_t now_ns, size_t more) const;
@@ -76,8 +74,12 @@ class RailSuspicion {
   // again before one sample is well.
   void on_founded() { confirmed_ = true; }
   [[nodiscard]] bool confirmed() const { return confirmed_; }
+  // The own rail carries all messages no more.
+  void on_left() { confirmed_ = false; }
   // It is not: what was usual is so no more.
   void on_unfounded(int64_t now_ns);
+  // Nothing is compared for a while, longer each time.
+  void wait(int64_t now_ns);
 
  private:
   // Of messages of about one size.
@@ -85,6 +87,9 @@ class RailSuspicion {
     double rate = 0;
     size_t samples = 0;
   };
+  // What the other rail has done can be compared.
+  [[nodiscard]] bool comparable() const;
+
   FlightSum sum_;
   size_t samples_ = 0;
   bool has_baseline_ = false;

@@ -338,7 +338,9 @@ TEST_CASE("a rail that seemed slow during a comparison, and does no more, keeps 
   choice.compare(6.25e6, 25e6);
   choice.go_back();
   choice.run_with_pauses(2, 25e6);
-  choice.run_with_pauses(4, 6.25e6);
+  choice.run_with_pauses(30, 6.25e6);
+  CHECK(choice.better().empty());
+  choice.run_with_pauses(10, 6.25e6);
   CHECK(choice.better() == Rails{3, 1});  // compared anew, with the next one
 }
 
@@ -372,9 +374,9 @@ TEST_CASE("a rail that shares in a job with pauses is tried again, later each ti
   Choice choice;
   choice.flows_over({equal(1)});
   choice.run_with_pauses(9, 25e6);
-  choice.compare(6.25e6, 25e6);
-  choice.go_back();
   for (const int64_t seconds : {8, 16, 32}) {
+    choice.compare(6.25e6, 25e6);
+    choice.go_back();
     choice.run_with_pauses(5, 6.25e6);
     choice->on_flows(choice->better(choice.now())->shares, true, choice.now());
     choice.run_with_pauses(7, 12.4e6);  // with a part of the messages it seems faster
@@ -384,6 +386,8 @@ TEST_CASE("a rail that shares in a job with pauses is tried again, later each ti
     CHECK(choice.better() == Rails{1});
     choice.flows_over({equal(1)});
   }
+  choice.compare(6.25e6, 25e6);
+  choice.go_back();
   choice.run_with_pauses(5, 6.25e6);
   choice->on_flows(choice->better(choice.now())->shares, true, choice.now());
   choice.run_with_pauses(40, 23e6);
@@ -399,14 +403,16 @@ TEST_CASE("a rail that has been slow from the beginning is found by a look at an
   CHECK(choice.better().empty());
   choice.compare(6.25e6, other, 1);
   choice.go_back();
-  choice.run_with_pauses(4, 6.25e6);
+  choice.run_with_pauses(opens ? 4 : 6, 6.25e6);
   CHECK(choice.better().empty());
   if (other < 10e6) {
     choice.run_with_pauses(100, 6.25e6);
     CHECK(choice.better().empty());
     return;
   }
-  choice.run_with_pauses(1, 6.25e6);
+  choice.compare(6.25e6, other, 1);
+  choice.go_back();
+  choice.run_with_pauses(5, 6.25e6);
   const auto better = *choice->better(choice.now());
   CHECK(better.reason == "the rail is slow, 6.25 MB a second, where 25 MB is usual");
   CHECK(better.shares.size() == 4);
@@ -419,6 +425,34 @@ TEST_CASE("where no other rail is to be had, none is compared") {
   choice->on_not_reached({equal(0), equal(2), equal(3)});
   choice.run_with_pauses(9, 5e6);
   CHECK(choice.better().empty());
+}
+
+TEST_CASE("a rail that could not be had for a comparison is tried again, but not soon") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  for (const uint32_t other : {2U, 3U, 0U}) {
+    choice.run_with_pauses(17, 25e6);
+    REQUIRE(choice.better() == Rails{other, 1});
+    choice->on_not_had({{equal(other)}, {equal(1), 0}}, {equal(other)}, choice.now());
+  }
+  choice.run_with_pauses(17, 25e6);
+  choice.wait_ms(59'700);
+  CHECK(choice.better().empty());
+  choice.wait_ms(100);
+  CHECK(choice.better() == Rails{2, 1});
+}
+
+TEST_CASE("a link that cannot go back from a comparison tries again after half a second") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run_with_pauses(9, 25e6);
+  choice.compare(6.25e6, 7e6);
+  const auto back = choice->better(choice.now())->shares;
+  choice->on_not_had(back, {equal(1)}, choice.now());
+  choice.wait_ms(499);
+  CHECK(choice.better().empty());
+  choice.wait_ms(1);
+  CHECK(choice.better() == Rails{1});
 }
 
 TEST_CASE("a rate that changes by a twentieth up and down changes no weights") {

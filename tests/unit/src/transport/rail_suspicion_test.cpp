@@ -117,6 +117,30 @@ TEST_CASE("a suspicion is founded where another rail is much faster with the sam
   CHECK(suspected.suspicion().rate() == Approx(50e6));
 }
 
+TEST_CASE("a rail that was slow from the beginning is suspected once another one has been seen") {
+  const bool comparable = GENERATE(true, false);
+  Suspected suspected;
+  suspected.look(32, {.rate = 25e6});
+  CHECK_FALSE(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
+  suspected.look(1, {.rate = 25e6});
+  CHECK(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
+  CHECK_FALSE(suspected.suspicion().needs_baseline(suspected.time_ns(), 1));
+  suspected.compare(100e6, 1, comparable ? 65536 : 1048576);
+  suspected.suspicion().take_baseline();
+  suspected.suspicion().restart();
+  CHECK((suspected.until_raised({.rate = 25e6}) > 0) == comparable);
+  CHECK_FALSE(suspected.suspicion().confirmed());
+  CHECK_FALSE(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
+}
+
+TEST_CASE("another rail that has sent no whole message yet shows nothing") {
+  Suspected suspected;
+  suspected.look(21, {.rate = 100e6});
+  REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
+  suspected.compare(100e6, 1, 1e9);
+  CHECK_FALSE(suspected.suspicion().founded());
+}
+
 TEST_CASE("what is found not to be the rail is usual from then on, and waits longer each time") {
   Suspected suspected;
   double rate = 100e6;

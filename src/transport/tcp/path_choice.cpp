@@ -220,11 +220,9 @@ std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
     return std::nullopt;
   }
   if (!std::exchange(decided_, true)) {
-    if (!slow) {
-      suspicion_.on_unfounded(now_ns);
-    } else if (for_baseline_) {
+    if (slow && for_baseline_) {
       suspicion_.take_baseline();
-    } else if (*slow) {
+    } else if (slow.value_or(false)) {
       suspicion_.on_founded();
     } else {
       suspicion_.on_unfounded(now_ns);

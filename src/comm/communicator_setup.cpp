@@ -60,7 +60,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorCon
   const auto connect_timeout = settings->connect_timeout;
   settings->rendezvous_timeout = config.rendezvous_timeout.value_or(connect_timeout);
   HORING_ASSIGN(KeyedPlane joined, join_job(config, deadline_after(settings->rendezvous_timeout)));
-  set_log_rank(static_cast<int>(config.rendezvous.rank));
+  set_log_rank(static_cast<int>(config.part.rank_in_job(config.rendezvous.rank)));
   auto control = std::make_shared<JobControl>(std::move(joined.plane), config.part);
   // A new deadline: a last rank that was late has now connected and must not use up the time left.
   auto made = create_joined(control,

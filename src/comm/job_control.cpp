@@ -34,11 +34,11 @@ RankState rank_state(uint16_t id, ChannelState state, uint64_t communicator_id) 
 }
 
 WatchedJob job_of_part(const ControlPlane& plane, const JobPart& part) {
-  const uint32_t rank = plane.rendezvous().rank;
+  const uint32_t rank = part.rank_in_job(plane.rendezvous().rank);
   if (part.job == 0) {
     return {.job = plane.job_id(), .rank = rank, .world_size = plane.rendezvous().world_size};
   }
-  return {.job = part.job, .rank = part.ranks.at(rank).value(), .world_size = part.world_size};
+  return {.job = part.job, .rank = rank, .world_size = part.world_size};
 }
 
 WatchedReach reach_of_part(const ControlPlane& plane, const JobPart& part) {

@@ -16,6 +16,11 @@ struct JobPart {
   uint64_t job = 0;  // 0: the communicator is a job of its own
   uint32_t world_size = 0;
   std::vector<GlobalRank> ranks = {};  // of that job, by the communicator's
+
+  // The number of the communicator's rank in that job.
+  [[nodiscard]] uint32_t rank_in_job(uint32_t rank) const {
+    return job == 0 ? rank : ranks.at(rank).value();
+  }
 };
 
 // `rank` of `world_size` is the communicator's: its ranks are as many, all different, and ranks of

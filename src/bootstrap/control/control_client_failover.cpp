@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "bootstrap/control/control_client.hpp"
+#include "bootstrap/messages/rank_names.hpp"
 
 namespace ho {
 
@@ -31,6 +32,7 @@ void ControlClient::take_addresses(const wire::Message& message) {
       Redial::Setup{.options = failover_,
                     .key = key_,
                     .coordinator = welcome_.coordinator,
+                    .self = rank_name(rendezvous_.rank, rendezvous_.called),
                     .who = {.job_id = welcome_.job_id, .rank = rendezvous_.rank}},
       *addresses,
       own_addresses_,

@@ -120,8 +120,8 @@ Result<std::unique_ptr<Socket>> Redial::step(int64_t now_ns) {
 void Redial::dial_failed(const Status& why, int64_t now_ns) {
   dial_due_ns_ = now_ns + jitter_.pause_ns(kFirstPauseNs, failed_++);
   if (is_an_answer(why) && paths_.note_other(dialled_)) {
-    log_warn("rank {}: {} is not at {}, tried for a lost control connection: {}",
-             setup_.who.rank,
+    log_warn("{}: {} is not at {}, tried for a lost control connection: {}",
+             setup_.self,
              setup_.coordinator,
              dialled_.to_string(),
              why.message());
@@ -131,8 +131,8 @@ void Redial::dial_failed(const Status& why, int64_t now_ns) {
 void Redial::went_on(int fd) {
   const auto own = local_address(fd);
   const auto peer = peer_address(fd);
-  log_warn("rank {}: its control connection to {} {}; went on over {} -> {} after {} ms",
-           setup_.who.rank,
+  log_warn("{}: its control connection to {} {}; went on over {} -> {} after {} ms",
+           setup_.self,
            setup_.coordinator,
            why_.empty() ? "closed" : "broke (" + why_ + ")",
            own.ok() ? own->host() : "?",

@@ -23,6 +23,7 @@ class Redial {
     ControlFailover options;
     std::shared_ptr<const JobKey> key;
     std::string coordinator;  // "rank 0 (node1, pid 12)"
+    std::string self;         // "rank 5"
     wire::ResumeClaim who{};
   };
 

@@ -26,12 +26,15 @@ std::string rank_list(std::span<const uint32_t> ascending, size_t most) {
   return text;
 }
 
+std::string rank_name(uint32_t rank, std::string_view called) {
+  return called.empty() ? "rank " + std::to_string(rank) : std::string(called);
+}
+
 std::string rank_at_host(uint32_t rank,
                          std::string_view host,
                          uint32_t pid,
                          std::string_view called) {
-  const std::string name = called.empty() ? "rank " + std::to_string(rank) : std::string(called);
-  return name + " (" + std::string(host) + ", pid " + std::to_string(pid) + ")";
+  return rank_name(rank, called) + " (" + std::string(host) + ", pid " + std::to_string(pid) + ")";
 }
 
 }  // namespace ho

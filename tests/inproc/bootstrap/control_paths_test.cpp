@@ -58,6 +58,7 @@ Redial::Setup setup_of(uint32_t rank, const ControlFailover& options = {}) {
   return {.options = options,
           .key = key_of(),
           .coordinator = "rank 0 (node0, pid 7)",
+          .self = "rank " + std::to_string(rank),
           .who = {.job_id = kJob, .rank = rank}};
 }
 

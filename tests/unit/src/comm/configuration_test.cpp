@@ -35,6 +35,8 @@ TEST_CASE("a communicator that is a group of a job has each of its ranks there o
   REQUIRE(made.ok());
   CHECK(made->part.job == 7);
   CHECK(made->part.ranks.at(0) == GlobalRank(5U));
+  CHECK(made->part.rank_in_job(2) == 7);
+  CHECK(JobPart().rank_in_job(2) == 2);
   const auto refused = [](const ConfigurationInput& input) {
     const auto result = configure(input);
     CHECK(result.status().code() == StatusCode::kInvalidArgument);

@@ -320,6 +320,8 @@ std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home, uint64
     if (!first) {
       look->second.connection.acknowledged_bytes += progress->acknowledged_bytes;
     }
+    look->second.busy_us += progress->busy_us;
+    look->second.peer_full_us += progress->peer_full_us;
     look->second.written_bytes += connections_[i]->written_bytes();
     failed_ = path == home ? i : failed_;
   }

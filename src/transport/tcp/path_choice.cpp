@@ -24,6 +24,7 @@ constexpr double kFaster = 1.5;
 // In a job with pauses what it shows varies more. So it is also tried with all messages, after so
 // much for each sample that it would take else.
 constexpr double kFasterWithPauses = 2;
+constexpr double kSlowerWithPauses = 0.6;
 constexpr int64_t kTryAfterNs = 2000 * kMsInNs;
 // What another rail has not shown by then is not waited for.
 constexpr int64_t kComparisonNs = 3000 * kMsInNs;
@@ -34,7 +35,7 @@ constexpr size_t kMaxSamples = 256;
 std::vector<Share> PathChoice::over(const std::vector<Path>& paths) const {
   const size_t each = (options_.connections_per_link + paths.size() - 1) / paths.size();
   std::vector<Share> shares;
-  for (size_t i = 0; i < each * paths.size(); ++i) {
+  for (size_t i = 0; i < std::min(each * paths.size(), kMaxLinkConnections); ++i) {
     shares.push_back({.path = paths[i % paths.size()]});
   }
   return shares;
@@ -72,8 +73,8 @@ void PathChoice::leave_home(int64_t now_ns) {
 void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   if (compares() && own_) {
     ++comparisons_;
-    if (!decided_) {  // they were lost
-      suspicion_.on_unfounded(now_ns);
+    if (!decided_) {  // they were lost, or the peer has opened others
+      suspicion_.on_compared(RailSuspicion::Finding::kNothing, for_baseline_, now_ns);
     }
   }
   shares_ = std::move(shares);
@@ -93,6 +94,7 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
     widen_at_ns_ = 0;
     suspects_.clear();               // they may be well when the own rail becomes slow
   } else if (away_since_ns_ == 0) {  // the peer has lost it, and left first
+    widen_at_ns_ = 0;
     leave_home(now_ns);
     on_not_reached({options_.home});
   }
@@ -188,6 +190,9 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
 }
 
 std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns) {
+  if (now_ns < widen_at_ns_) {
+    return std::nullopt;
+  }
   if (compares()) {
     return after_comparison(now_ns);
   }
@@ -199,8 +204,8 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
     back_since_ns_ = now_ns;
     return Better{over({options_.home}), ""};
   }
-  const bool slower = !suspected_ && rate_.slow(shared_at_rate_);
-  return slower ? share(*rate_.now(), had_rate_, now_ns) : std::nullopt;
+  const double still = suspected_ ? kSlowerWithPauses * shared_at_rate_ : shared_at_rate_;
+  return rate_.slow(still) ? share(*rate_.now(), had_rate_, now_ns) : std::nullopt;
 }
 
 // The own rail's connection stays, so the link is not one that is away.
@@ -210,23 +215,19 @@ std::optional<PathChoice::Better> PathChoice::compare() {
     return std::nullopt;
   }
   std::vector<Share> shares = over({paths[comparisons_ % paths.size()]});
+  shares.resize(std::min(shares.size(), kMaxLinkConnections - 1));
   shares.push_back({.path = options_.home, .weight = 0});
   return Better{.shares = std::move(shares), .reason = "", .news = false};
 }
 
 std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
-  const std::optional<bool> slow = suspicion_.founded();
-  if (now_ns < widen_at_ns_ || (!slow && now_ns - flows_since_ns_ < kComparisonNs)) {
-    return std::nullopt;
-  }
-  if (!std::exchange(decided_, true)) {
-    if (slow && for_baseline_) {
-      suspicion_.take_baseline();
-    } else if (slow.value_or(false)) {
-      suspicion_.on_founded();
-    } else {
-      suspicion_.on_unfounded(now_ns);
+  if (!decided_) {
+    const auto finding = suspicion_.finding(now_ns - flows_since_ns_ >= kComparisonNs);
+    if (finding == RailSuspicion::Finding::kNotYet) {
+      return std::nullopt;
     }
+    suspicion_.on_compared(finding, for_baseline_, now_ns);
+    decided_ = true;
   }
   return Better{.shares = over({options_.home}), .reason = "", .news = false};
 }
@@ -268,7 +269,7 @@ void PathChoice::on_not_had(const std::vector<Share>& tried,
     probe_at_ns_ = now_ns + std::clamp(pause, kFirstProbeNs, kLongestProbeNs);
     return;
   }
-  widen_at_ns_ = now_ns + (away() ? kFirstProbeNs : kLongestProbeNs);
+  widen_at_ns_ = now_ns + (only_home() ? kLongestProbeNs : kFirstProbeNs);
   rate_.restart();
   suspicion_.restart();
   on_not_reached(blamed);

@@ -18,7 +18,9 @@ namespace ho::tcp {
 // The connections of a link over one rail.
 struct RailLook {
   int64_t time_ns = 0;
-  TcpProgress connection{};
+  TcpProgress connection{};   // of the first; acknowledged_bytes: of all of them
+  uint64_t busy_us = 0;       // TcpProgress', of all of them together
+  uint64_t peer_full_us = 0;  // the same
   uint64_t written_bytes = 0;
   uint64_t messages = 0;  // of the link, over all rails
   // Of the link's own rail only: what the rail has sent in all (nothing: unknown).

@@ -4,7 +4,9 @@
 // while: what is no faster there is not the own rail's fault. Pure.
 //
 // A rate here is what has arrived, by the time in which something was on its way. Kernels count
-// that in steps of 1 to 10 ms, so short times of it say nothing.
+// that in steps of 1 to 10 ms, so short times of it say nothing. A message takes some time of its
+// own besides that of its bytes, so two rates can be compared where messages have the same size, or
+// the same one in the mean.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +24,8 @@ class FlightSum {
   void look(const RailLook& now);
   // Of the same connections.
   void begin_anew();
+  // What is in it counts half from now on, and `latest` whole.
+  void blend(const FlightSum& latest);
 
   // With something on its way.
   [[nodiscard]] double seconds() const { return seconds_; }
@@ -47,6 +51,13 @@ class RailSuspicion {
  public:
   static constexpr size_t kSamples = 4;
   static constexpr size_t kBaselineAfter = 16;
+  // What a comparison with another rail shows.
+  enum class Finding {
+    kNotYet,
+    kNothing,  // too little was seen, only messages of another size, or a peer that took no more
+    kNoFaster,
+    kFaster,
+  };
 
   // While the own rail carries all messages.
   void look(const RailLook& own);
@@ -55,50 +66,48 @@ class RailSuspicion {
   // Other connections.
   void restart();
 
-  // Once, after a while: what another rail does with such messages, in case the own one has been
-  // slow from the beginning.
-  [[nodiscard]] bool needs_baseline(int64_t now_ns, size_t more) const {
-    return !has_baseline_ && samples_ >= kBaselineAfter + more && now_ns >= not_before_ns_;
-  }
-  // Once founded() is known: what the better one has done is usual from now on.
-  void take_baseline();
-
+  // Both are asked just after look(), and are false where that made no sample: a link that is not
+  // in use is not compared.
+  // After a while, once for each size of messages: what another rail does with them, in case the
+  // own one has been slow from the beginning.
+  [[nodiscard]] bool needs_baseline(int64_t now_ns, size_t more) const;
   // The own rail has seemed slow for kSamples and so many more, and not for another reason lately.
   [[nodiscard]] bool raised(int64_t now_ns, size_t more) const;
   // What it does then, and did before, with messages of the same size; bytes per second.
   [[nodiscard]] double rate() const { return rate_; }
   [[nodiscard]] double usual() const { return usual_; }
-  // Whether the other rail is faster with such messages; nothing: not enough was seen of it.
-  [[nodiscard]] std::optional<bool> founded() const;
-  // It is. The cause may have ended meanwhile: the own rail is slow if the suspicion is raised
-  // again before one sample is well.
-  void on_founded() { confirmed_ = true; }
-  [[nodiscard]] bool confirmed() const { return confirmed_; }
+
+  // Whether the other rail is faster with such messages. last: it is looked at no longer.
+  [[nodiscard]] Finding finding(bool last) const;
+  // What that says, where it says something: of a baseline, what the better one has done is usual
+  // from now on. Else, faster: the own rail is slow if the suspicion is raised again before one
+  // sample is well, for the cause may have ended meanwhile. No faster: what was usual is so no
+  // more. Nothing: the next comparison waits.
+  void on_compared(Finding finding, bool for_baseline, int64_t now_ns);
+  [[nodiscard]] bool confirmed() const { return confirmed_ == size_class_; }
   // The own rail carries all messages no more.
-  void on_left() { confirmed_ = false; }
-  // It is not: what was usual is so no more.
-  void on_unfounded(int64_t now_ns);
-  // Nothing is compared for a while, longer each time.
-  void wait(int64_t now_ns);
+  void on_left();
 
  private:
   // Of messages of about one size.
-  struct Usual {
-    double rate = 0;
-    size_t samples = 0;
+  struct OfSize {
+    double usual = 0;
+    size_t samples = 0;  // that are well
+    size_t below = 0;    // how many of the last ones
+    bool has_baseline = false;
   };
   // What the other rail has done can be compared.
   [[nodiscard]] bool comparable() const;
+  void wait(int64_t now_ns);
 
   FlightSum sum_;
-  size_t samples_ = 0;
-  bool has_baseline_ = false;
+  std::map<int, OfSize> of_size_;  // in powers of two
+  bool sampled_ = false;           // by the last look
   int size_class_ = 0;             // of the last sample
-  std::map<int, Usual> usual_of_;  // by the size, in powers of two
-  size_t below_ = 0;               // how many of the last samples
-  bool confirmed_ = false;
-  double rate_ = 0;
+  FlightSum recent_;  // of the last few
+  double rate_ = 0;   // of the last one
   double usual_ = 0;
+  std::optional<int> confirmed_;  // with messages of that size
   int64_t pause_ns_ = 0;
   int64_t not_before_ns_ = 0;
 };

@@ -7,6 +7,8 @@ namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 
+using Finding = RailSuspicion::Finding;
+
 // A rail that carries messages in bursts, looked at four times a second.
 class Suspected {
  public:
@@ -31,13 +33,14 @@ class Suspected {
     }
     return 0;
   }
-  void compare(double rate, double busy, double message_bytes = 65536) {
+  // With another rail, which is busy for a part of a quarter of a second.
+  Finding compare(const Did& other, bool last = false) {
     suspicion_.restart();
     now_.connection.acknowledged_bytes = 0;  // other connections
-    for (int i = 0; i < 2; ++i) {
-      suspicion_.look_at_other(now_);
-      add({.rate = rate, .busy = busy, .message_bytes = message_bytes});
-    }
+    suspicion_.look_at_other(now_);
+    add(other);
+    suspicion_.look_at_other(now_);
+    return suspicion_.finding(last);
   }
   RailSuspicion& suspicion() { return suspicion_; }
   int64_t& time_ns() { return now_.time_ns; }
@@ -52,8 +55,8 @@ class Suspected {
     const auto bytes = static_cast<uint64_t>(did.rate * seconds);
     now_.time_ns += kSecondNs / 4;
     now_.connection.acknowledged_bytes += bytes;
-    now_.connection.busy_us += static_cast<uint64_t>(seconds * 1e6);
-    now_.connection.peer_full_us += static_cast<uint64_t>(seconds * did.peer_full * 1e6);
+    now_.busy_us += static_cast<uint64_t>(seconds * 1e6);
+    now_.peer_full_us += static_cast<uint64_t>(seconds * did.peer_full * 1e6);
     now_.written_bytes += bytes;
     unsent_bytes_ += static_cast<double>(bytes);
     for (; unsent_bytes_ >= did.message_bytes; unsent_bytes_ -= did.message_bytes) {
@@ -106,15 +109,57 @@ TEST_CASE("a suspicion is founded where another rail is much faster with the sam
   Suspected suspected;
   suspected.look(21, {.rate = 100e6});
   REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
-  suspected.compare(200e6, 0.5);
-  CHECK_FALSE(suspected.suspicion().founded());  // a short look
-  suspected.compare(72e6, 1);
-  CHECK(suspected.suspicion().founded() == true);
-  suspected.compare(71e6, 1);
-  CHECK(suspected.suspicion().founded() == false);
-  suspected.compare(200e6, 1, 1048576);  // larger messages are faster on any rail
-  CHECK(suspected.suspicion().founded() == false);
+  CHECK(suspected.compare({.rate = 200e6, .busy = 0.5}) == Finding::kNotYet);
+  CHECK(suspected.compare({.rate = 80e6, .busy = 1}) == Finding::kFaster);
+  CHECK(suspected.compare({.rate = 70e6, .busy = 1}) == Finding::kNoFaster);
   CHECK(suspected.suspicion().rate() == Approx(50e6));
+}
+
+TEST_CASE("where time is over, less is enough for a rail that is faster, and for no other") {
+  Suspected suspected;
+  suspected.look(21, {.rate = 100e6});
+  REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
+  CHECK(suspected.compare({.rate = 100e6, .busy = 0.5}, true) == Finding::kFaster);
+  CHECK(suspected.compare({.rate = 50e6, .busy = 0.5}, true) == Finding::kNothing);
+  CHECK(suspected.compare({.rate = 100e6, .busy = 0.1}, true) == Finding::kNothing);
+  CHECK(suspected.compare({.rate = 100e6, .busy = 1, .message_bytes = 1e9}) == Finding::kNotYet);
+}
+
+TEST_CASE("messages of another size, or a full peer, show nothing of another rail") {
+  Suspected suspected;
+  suspected.look(21, {.rate = 100e6});
+  REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
+  for (const double bytes : {65536 * 1.5, 65536 / 1.5}) {
+    const Suspected::Did other = {.rate = 200e6, .busy = 1, .message_bytes = bytes};
+    CHECK(suspected.compare(other) == Finding::kNotYet);  // others may come
+    CHECK(suspected.compare(other, true) == Finding::kNothing);
+  }
+  const Suspected::Did full = {.rate = 200e6, .busy = 1, .peer_full = 0.5};
+  CHECK(suspected.compare(full, true) == Finding::kNothing);
+  CHECK(suspected.compare({.rate = 200e6, .busy = 1, .message_bytes = 80000}) == Finding::kFaster);
+}
+
+TEST_CASE("a comparison that shows nothing changes nothing, and the next one waits longer") {
+  Suspected suspected;
+  suspected.look(21, {.rate = 100e6});
+  REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
+  for (const int seconds : {10, 20}) {
+    const int64_t from = suspected.time_ns();
+    suspected.suspicion().on_compared(Finding::kNothing, false, from);
+    suspected.suspicion().restart();
+    REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
+    CHECK(suspected.time_ns() - from >= seconds * kSecondNs);
+    CHECK(suspected.time_ns() - from <= (seconds + 1) * kSecondNs);
+  }
+}
+
+TEST_CASE("a rail that is idle is not compared") {
+  Suspected suspected;
+  suspected.look(21, {.rate = 100e6});
+  REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
+  suspected.look(1, {.rate = 50e6, .busy = 0});
+  CHECK_FALSE(suspected.suspicion().raised(suspected.time_ns(), 0));
+  CHECK(suspected.until_raised({.rate = 50e6}) <= 2);
 }
 
 TEST_CASE("a rail that was slow from the beginning is suspected once another one has been seen") {
@@ -125,20 +170,38 @@ TEST_CASE("a rail that was slow from the beginning is suspected once another one
   suspected.look(1, {.rate = 25e6});
   CHECK(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
   CHECK_FALSE(suspected.suspicion().needs_baseline(suspected.time_ns(), 1));
-  suspected.compare(100e6, 1, comparable ? 65536 : 1048576);
-  suspected.suspicion().take_baseline();
+  const Finding finding = suspected.compare(
+      {.rate = 100e6, .busy = 1, .message_bytes = comparable ? 65536.0 : 1048576}, true);
+  suspected.suspicion().on_compared(finding, true, suspected.time_ns());
   suspected.suspicion().restart();
   CHECK((suspected.until_raised({.rate = 25e6}) > 0) == comparable);
-  CHECK_FALSE(suspected.suspicion().confirmed());
-  CHECK_FALSE(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
+  suspected.look(comparable ? 2 : 3, {.rate = 100e6});
+  suspected.time_ns() += 10 * kSecondNs;
+  // What could not be compared needs one still.
+  CHECK(suspected.suspicion().needs_baseline(suspected.time_ns(), 0) == !comparable);
 }
 
-TEST_CASE("another rail that has sent no whole message yet shows nothing") {
+TEST_CASE("each size of messages has its own samples that are slow in a row, and a baseline") {
   Suspected suspected;
-  suspected.look(21, {.rate = 100e6});
-  REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
-  suspected.compare(100e6, 1, 1e9);
-  CHECK_FALSE(suspected.suspicion().founded());
+  const auto in_turns = [&](int times, double rate) {
+    for (int i = 0; i < times; ++i) {
+      suspected.look(2, {.rate = rate});
+      suspected.look(2, {.rate = rate / 3, .message_bytes = 16384});
+    }
+  };
+  suspected.look(1, {.rate = 100e6});
+  in_turns(17, 100e6);
+  CHECK(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
+  suspected.suspicion().on_compared(
+      suspected.compare({.rate = 33e6, .busy = 1, .message_bytes = 16384}),
+      true,
+      suspected.time_ns());
+  suspected.look(5, {.rate = 33e6, .message_bytes = 16384});
+  CHECK_FALSE(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
+  suspected.look(2, {.rate = 100e6});
+  CHECK(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
+  in_turns(3, 50e6);
+  CHECK(suspected.until_raised({.rate = 50e6}) <= 2);
 }
 
 TEST_CASE("what is found not to be the rail is usual from then on, and waits longer each time") {
@@ -148,12 +211,12 @@ TEST_CASE("what is found not to be the rail is usual from then on, and waits lon
     suspected.look(21, {.rate = rate});
     rate /= 2;
     REQUIRE(suspected.until_raised({.rate = rate}) > 0);
-    suspected.suspicion().on_unfounded(suspected.time_ns());
+    suspected.suspicion().on_compared(Finding::kNoFaster, false, suspected.time_ns());
     suspected.suspicion().restart();
     const int64_t from = suspected.time_ns();
     CHECK(suspected.until_raised({.rate = rate}) == 0);
     suspected.time_ns() = from;
-    suspected.look(20, {.rate = rate / 2});
+    suspected.look(21, {.rate = rate / 2});
     CHECK_FALSE(suspected.suspicion().raised(from + seconds * kSecondNs - 1, 0));
     CHECK(suspected.suspicion().raised(from + seconds * kSecondNs, 0));
     suspected.time_ns() = from + seconds * kSecondNs;

@@ -111,7 +111,7 @@ void RailSuspicion::restart() {
 }
 
 bool RailSuspicion::needs_baseline(int64_t now_ns, size_t more) const {
-  if (!sampled_ || now_ns < not_before_ns_) {
+  if (well_ || !sampled_ || now_ns < not_before_ns_) {
     return false;
   }
   const OfSize& of_size = of_size_.at(size_class_);
@@ -150,10 +150,12 @@ void RailSuspicion::on_compared(Finding finding, bool for_baseline, int64_t now_
     OfSize& of_size = of_size_[size_class_];
     of_size.has_baseline = true;
     of_size.usual = std::max(of_size.usual, sum_.rate());
+    well_ = finding == Finding::kNoFaster;
   } else if (finding == Finding::kFaster) {
     confirmed_ = size_class_;
   } else {
     of_size_.erase(size_class_);
+    well_ = false;  // this may have been chance
     wait(now_ns);
   }
 }

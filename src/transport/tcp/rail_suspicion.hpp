@@ -68,8 +68,8 @@ class RailSuspicion {
 
   // Both are asked just after look(), and are false where that made no sample: a link that is not
   // in use is not compared.
-  // After a while, once for each size of messages: what another rail does with them, in case the
-  // own one has been slow from the beginning.
+  // After a while: what another rail does with such messages, in case the own one has been slow
+  // from the beginning. Where that is faster, messages of other sizes need a baseline too.
   [[nodiscard]] bool needs_baseline(int64_t now_ns, size_t more) const;
   // The own rail has seemed slow for kSamples and so many more, and not for another reason lately.
   [[nodiscard]] bool raised(int64_t now_ns, size_t more) const;
@@ -102,6 +102,7 @@ class RailSuspicion {
 
   FlightSum sum_;
   std::map<int, OfSize> of_size_;  // in powers of two
+  bool well_ = false;              // as fast as another rail: no size needs a baseline
   bool sampled_ = false;           // by the last look
   int size_class_ = 0;             // of the last sample
   FlightSum recent_;  // of the last few

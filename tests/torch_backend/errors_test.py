@@ -229,10 +229,10 @@ class Errors(unittest.TestCase):
                 return text, log.read()
 
         for made in ("new", "split"):
-            told = run_ranks(NODES, body, made)[1]
-            for text in told:
+            reported = run_ranks(NODES, body, made)[1]
+            for text in reported:
                 self.assertRegex(text, r"global rank 3 has left .* the output of global rank 3 \([^()]*, pid \d+\) for")
-            self.assertRegex(told[1], r"\[horing rank 1\] .*global rank 3 has left")
+            self.assertRegex(reported[1], r"\[horing rank 1\] .*global rank 3 has left")
 
     def test_a_rank_that_does_not_make_a_group_is_named_after_its_timeout(self) -> None:
         def body() -> None:

@@ -119,8 +119,7 @@ bool RailSuspicion::needs_baseline(int64_t now_ns, size_t more) const {
 }
 
 bool RailSuspicion::raised(int64_t now_ns, size_t more) const {
-  return sampled_ && now_ns >= not_before_ns_ &&
-         of_size_.at(size_class_).below >= kSamples + more;
+  return sampled_ && now_ns >= not_before_ns_ && of_size_.at(size_class_).below >= kSamples + more;
 }
 
 bool RailSuspicion::comparable() const {

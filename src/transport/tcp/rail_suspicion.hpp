@@ -105,8 +105,8 @@ class RailSuspicion {
   bool well_ = false;              // as fast as another rail: no size needs a baseline
   bool sampled_ = false;           // by the last look
   int size_class_ = 0;             // of the last sample
-  FlightSum recent_;  // of the last few
-  double rate_ = 0;   // of the last one
+  FlightSum recent_;               // of the last few
+  double rate_ = 0;                // of the last one
   double usual_ = 0;
   std::optional<int> confirmed_;  // with messages of that size
   int64_t pause_ns_ = 0;

@@ -416,7 +416,7 @@ TEST_CASE("a rail that shares in a job with pauses is tried again, later each ti
     choice.run_with_pauses(5, 6.25e6);
     choice->on_flows(choice->better(choice.now())->shares, true, choice.now());
     choice.run_with_pauses(7, 12.4e6);  // with a part of the messages it seems faster
-    choice.wait_ms(seconds * 1000 - 7 * 250 - 1);
+    choice.wait_ms(seconds * 1000 - 1750 - 1);
     CHECK(choice.better().empty());
     choice.wait_ms(1);
     CHECK(choice.better() == Rails{1});

@@ -325,6 +325,12 @@ std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home, uint64
     look->second.written_bytes += connections_[i]->written_bytes();
     failed_ = path == home ? i : failed_;
   }
+  for (auto& [path, look] : looks) {
+    const auto connections =
+        static_cast<uint64_t>(std::ranges::count(way_.shares, path, &Share::path));
+    look.busy_us /= connections;
+    look.peer_full_us /= connections;
+  }
   auto own = looks.extract(home);
   if (own.empty()) {
     return std::nullopt;

@@ -269,6 +269,9 @@ void PathChoice::on_not_had(const std::vector<Share>& tried,
     probe_at_ns_ = now_ns + std::clamp(pause, kFirstProbeNs, kLongestProbeNs);
     return;
   }
+  if (only_open(options_.home, tried)) {
+    suspicion_.on_compared(RailSuspicion::Finding::kNothing, for_baseline_, now_ns);
+  }
   widen_at_ns_ = now_ns + (only_home() ? kLongestProbeNs : kFirstProbeNs);
   rate_.restart();
   suspicion_.restart();

@@ -19,7 +19,7 @@ namespace ho::tcp {
 struct RailLook {
   int64_t time_ns = 0;
   TcpProgress connection{};   // of the first; acknowledged_bytes: of all of them
-  uint64_t busy_us = 0;       // TcpProgress', of all of them together
+  uint64_t busy_us = 0;       // TcpProgress', their mean
   uint64_t peer_full_us = 0;  // the same
   uint64_t written_bytes = 0;
   uint64_t messages = 0;  // of the link, over all rails

@@ -12,7 +12,9 @@ constexpr double kSampleSeconds = 0.1;
 constexpr double kOtherSeconds = 0.2;
 // Enough of a rail that turns out to be faster: the slower the own one is, the less of the time
 // does the other one need.
-constexpr double kShortestOtherSeconds = 0.05;
+constexpr double kShortestOtherSeconds = 0.08;
+// So little of it has messages of one size, if a job's phases have one each.
+constexpr double kPieceSeconds = 0.04;
 // Below that part of what is usual something is the matter. Below that part of the other rail's
 // rate, which has its own messages besides, it is the rail.
 constexpr double kSuspicious = 0.7;
@@ -20,10 +22,14 @@ constexpr double kFounded = 0.7;
 // Messages whose sizes differ by more may have such different rates for that alone.
 constexpr double kSameSize = kFounded;
 constexpr size_t kUsualSamples = 16;
+constexpr double kRecentPart = 0.5;  // of what is two samples old, and so on
+// What was found so long ago may have been another cause.
+constexpr size_t kConfirmedSamples = 64;
 // Smaller messages take as long on any rail.
 constexpr double kMinMessageBytes = 2048;
 constexpr int64_t kFirstPauseNs = 10'000'000'000;
 constexpr int64_t kLongestPauseNs = 64 * kFirstPauseNs;
+constexpr int kNoClass = 0;  // kMinMessageBytes' is greater
 
 // Powers of two lie in the middle of theirs.
 int size_class(double bytes) {
@@ -52,12 +58,13 @@ void FlightSum::begin_anew() {
   last_ = last;
 }
 
-void FlightSum::blend(const FlightSum& latest) {
-  const auto add = [](double& sum, double now) { sum = sum / 2 + now; };
+void FlightSum::blend(double part, const FlightSum& latest) {
+  const auto add = [part](double& sum, double now) { sum = part * sum + now; };
   add(bytes_, latest.bytes_);
   add(written_bytes_, latest.written_bytes_);
   add(messages_, latest.messages_);
   add(seconds_, latest.seconds_);
+  add(peer_full_seconds_, latest.peer_full_seconds_);
 }
 
 double FlightSum::rate() const {
@@ -77,18 +84,20 @@ void RailSuspicion::look(const RailLook& own) {
   }
   sampled_ = size >= kMinMessageBytes && !sum_.peer_full();
   if (sampled_) {
+    for (auto& [other_class, other_size] : of_size_) {
+      other_size.confirmed -= other_size.confirmed > 0 ? 1 : 0;
+    }
     size_class_ = size_class(size);
-    recent_.blend(sum_);
     rate_ = sum_.rate();
     OfSize& of_size = of_size_[size_class_];
     usual_ = of_size.usual;
+    of_size.recent.blend(kRecentPart, sum_);
     if (of_size.samples >= kSamples && rate_ < kSuspicious * usual_) {
       ++of_size.below;
     } else {
       of_size.below = 0;
-      if (confirmed()) {
-        confirmed_.reset();
-        wait(own.time_ns);
+      if (std::exchange(of_size.confirmed, 0) > 0) {
+        pause_.begin(own.time_ns);
       }
       ++of_size.samples;
       const size_t samples = std::min(of_size.samples, kUsualSamples);
@@ -99,44 +108,65 @@ void RailSuspicion::look(const RailLook& own) {
 }
 
 void RailSuspicion::look_at_other(const RailLook& other) {
-  sum_.look(other);
+  piece_.look(other);
+  if (piece_.seconds() < kPieceSeconds || piece_.message_bytes() == 0) {
+    return;
+  }
+  if (size_class(piece_.message_bytes()) == size_class_) {
+    other_.blend(1, piece_);
+  }
+  piece_.begin_anew();
 }
 
 void RailSuspicion::restart() {
   sum_ = {};
+  piece_ = {};
+  other_ = {};
   sampled_ = false;
-  for (auto& [size, of_size] : of_size_) {
+  for (auto& [other_class, of_size] : of_size_) {
     of_size.below = 0;
   }
 }
 
+const RailSuspicion::OfSize* RailSuspicion::last_sampled() const {
+  const auto found = of_size_.find(size_class_);
+  return found == of_size_.end() ? nullptr : &found->second;
+}
+
 bool RailSuspicion::needs_baseline(int64_t now_ns, size_t more) const {
-  if (well_ || !sampled_ || now_ns < not_before_ns_) {
-    return false;
-  }
-  const OfSize& of_size = of_size_.at(size_class_);
-  return !of_size.has_baseline && of_size.samples >= kBaselineAfter + more;
+  const OfSize* const of_size = sampled_ ? last_sampled() : nullptr;
+  return of_size != nullptr && now_ns >= std::max(pause_.until_ns, baseline_pause_.until_ns) &&
+         !of_size->has_baseline && size_class_ > well_.value_or(kNoClass) &&
+         of_size->samples >= kBaselineAfter + more;
 }
 
 bool RailSuspicion::raised(int64_t now_ns, size_t more) const {
-  return sampled_ && now_ns >= not_before_ns_ && of_size_.at(size_class_).below >= kSamples + more;
+  const OfSize* const of_size = sampled_ ? last_sampled() : nullptr;
+  return of_size != nullptr && now_ns >= pause_.until_ns && of_size->below >= kSamples + more;
 }
 
-bool RailSuspicion::comparable() const {
-  const double own = recent_.message_bytes();
-  const double other = sum_.message_bytes();
-  return !sum_.peer_full() && other >= kSameSize * own && own >= kSameSize * other;
+bool RailSuspicion::confirmed() const {
+  const OfSize* const of_size = last_sampled();
+  return of_size != nullptr && of_size->confirmed > 0;
+}
+
+bool RailSuspicion::comparable(const OfSize& own) const {
+  const double size = own.recent.message_bytes();
+  const double other = other_.message_bytes();
+  return !other_.peer_full() && other >= kSameSize * size && size >= kSameSize * other;
 }
 
 RailSuspicion::Finding RailSuspicion::finding(bool last) const {
-  const bool enough = sum_.seconds() >= kOtherSeconds && comparable();
+  const OfSize* const own = last_sampled();
+  const bool can = own != nullptr && comparable(*own);
+  const bool enough = can && other_.seconds() >= kOtherSeconds;
   if (!enough && !last) {
     return Finding::kNotYet;
   }
-  if (sum_.seconds() < kShortestOtherSeconds || !comparable()) {
+  if (!can || other_.seconds() < kShortestOtherSeconds) {
     return Finding::kNothing;
   }
-  if (recent_.rate() < kFounded * sum_.rate()) {
+  if (own->recent.rate() < kFounded * other_.rate()) {
     return Finding::kFaster;
   }
   return enough ? Finding::kNoFaster : Finding::kNothing;
@@ -144,30 +174,33 @@ RailSuspicion::Finding RailSuspicion::finding(bool last) const {
 
 void RailSuspicion::on_compared(Finding finding, bool for_baseline, int64_t now_ns) {
   if (finding == Finding::kNothing) {
-    wait(now_ns);
+    (for_baseline ? baseline_pause_ : pause_).begin(now_ns);
   } else if (for_baseline) {
     OfSize& of_size = of_size_[size_class_];
     of_size.has_baseline = true;
-    of_size.usual = std::max(of_size.usual, sum_.rate());
-    well_ = finding == Finding::kNoFaster;
+    of_size.usual = std::max(of_size.usual, other_.rate());
+    if (finding == Finding::kNoFaster) {
+      well_ = std::max(well_.value_or(size_class_), size_class_);
+    }
   } else if (finding == Finding::kFaster) {
-    confirmed_ = size_class_;
+    of_size_[size_class_].confirmed = kConfirmedSamples;
   } else {
     of_size_.erase(size_class_);
-    well_ = false;  // this may have been chance
-    wait(now_ns);
+    well_.reset();  // that may have been chance
+    pause_.begin(now_ns);
   }
 }
 
 void RailSuspicion::on_left() {
-  confirmed_.reset();
-  pause_ns_ = 0;
+  for (auto& [other_class, of_size] : of_size_) {
+    of_size.confirmed = 0;
+  }
+  pause_ = {.until_ns = pause_.until_ns};
 }
 
-// Longer each time.
-void RailSuspicion::wait(int64_t now_ns) {
-  pause_ns_ = std::clamp(2 * pause_ns_, kFirstPauseNs, kLongestPauseNs);
-  not_before_ns_ = now_ns + pause_ns_;
+void RailSuspicion::Pause::begin(int64_t now_ns) {
+  length_ns = std::clamp(2 * length_ns, kFirstPauseNs, kLongestPauseNs);
+  until_ns = now_ns + length_ns;
 }
 
 }  // namespace ho::tcp

@@ -24,8 +24,8 @@ class FlightSum {
   void look(const RailLook& now);
   // Of the same connections.
   void begin_anew();
-  // What is in it counts half from now on, and `latest` whole.
-  void blend(const FlightSum& latest);
+  // What is in it counts for `part` from now on, and `latest` whole.
+  void blend(double part, const FlightSum& latest);
 
   // With something on its way.
   [[nodiscard]] double seconds() const { return seconds_; }
@@ -69,7 +69,7 @@ class RailSuspicion {
   // Both are asked just after look(), and are false where that made no sample: a link that is not
   // in use is not compared.
   // After a while: what another rail does with such messages, in case the own one has been slow
-  // from the beginning. Where that is faster, messages of other sizes need a baseline too.
+  // from the beginning. Where that is no faster, smaller messages need no baseline.
   [[nodiscard]] bool needs_baseline(int64_t now_ns, size_t more) const;
   // The own rail has seemed slow for kSamples and so many more, and not for another reason lately.
   [[nodiscard]] bool raised(int64_t now_ns, size_t more) const;
@@ -81,10 +81,11 @@ class RailSuspicion {
   [[nodiscard]] Finding finding(bool last) const;
   // What that says, where it says something: of a baseline, what the better one has done is usual
   // from now on. Else, faster: the own rail is slow if the suspicion is raised again before one
-  // sample is well, for the cause may have ended meanwhile. No faster: what was usual is so no
+  // such sample is well, for the cause may have ended meanwhile. No faster: what was usual is so no
   // more. Nothing: the next comparison waits.
   void on_compared(Finding finding, bool for_baseline, int64_t now_ns);
-  [[nodiscard]] bool confirmed() const { return confirmed_ == size_class_; }
+  // Of messages as the last sample's.
+  [[nodiscard]] bool confirmed() const;
   // The own rail carries all messages no more.
   void on_left();
 
@@ -94,23 +95,31 @@ class RailSuspicion {
     double usual = 0;
     size_t samples = 0;  // that are well
     size_t below = 0;    // how many of the last ones
+    FlightSum recent{};  // of the last ones, whatever they are
     bool has_baseline = false;
+    size_t confirmed = 0;  // for so many samples more, of any size
   };
+  // Longer each time.
+  struct Pause {
+    int64_t length_ns = 0;
+    int64_t until_ns = 0;
+    void begin(int64_t now_ns);
+  };
+  [[nodiscard]] const OfSize* last_sampled() const;
   // What the other rail has done can be compared.
-  [[nodiscard]] bool comparable() const;
-  void wait(int64_t now_ns);
+  [[nodiscard]] bool comparable(const OfSize& own) const;
 
-  FlightSum sum_;
+  FlightSum sum_;                  // of the own rail since the last sample
+  FlightSum piece_;                // of the other one, of messages of whatever size
+  FlightSum other_;                // and of all pieces with messages of that of the last sample
   std::map<int, OfSize> of_size_;  // in powers of two
-  bool well_ = false;              // as fast as another rail: no size needs a baseline
+  std::optional<int> well_;        // up to that size it is as fast as another rail
   bool sampled_ = false;           // by the last look
   int size_class_ = 0;             // of the last sample
-  FlightSum recent_;               // of the last few
   double rate_ = 0;                // of the last one
   double usual_ = 0;
-  std::optional<int> confirmed_;  // with messages of that size
-  int64_t pause_ns_ = 0;
-  int64_t not_before_ns_ = 0;
+  Pause pause_;
+  Pause baseline_pause_;
 };
 
 }  // namespace ho::tcp

@@ -470,15 +470,23 @@ TEST_CASE("where no other rail is to be had, none is compared") {
 TEST_CASE("a rail that could not be had for a comparison is tried again, but not soon") {
   Choice choice;
   choice.flows_over({equal(1)});
+  choice.run_with_pauses(16, 25e6);
+  int64_t pause_ms = 10'000;
   for (const uint32_t other : {2U, 3U, 0U}) {
-    choice.run_with_pauses(17, 25e6);
+    choice.run_with_pauses(1, 25e6);
     REQUIRE(choice.better() == Rails{other, 1});
     choice->on_not_had({{equal(other)}, {equal(1), 0}}, {equal(other)}, choice.now());
+    choice.wait_ms(pause_ms - 500);
+    choice.run_with_pauses(1, 25e6);
+    CHECK(choice.better().empty());
+    pause_ms *= 2;
   }
-  choice.run_with_pauses(17, 25e6);
-  choice.wait_ms(59'700);
+  choice.run_with_pauses(1, 25e6);
   CHECK(choice.better().empty());
-  choice.wait_ms(100);
+  choice.wait_ms(23'500);  // 64 s after the last one
+  choice.run_with_pauses(1, 25e6);
+  CHECK(choice.better().empty());
+  choice.run_with_pauses(1, 25e6);
   CHECK(choice.better() == Rails{2, 1});
 }
 

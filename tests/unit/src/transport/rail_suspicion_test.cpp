@@ -33,6 +33,12 @@ class Suspected {
     }
     return 0;
   }
+  Finding go_on_comparing(const Did& other) {
+    suspicion_.look_at_other(now_);
+    add(other);
+    suspicion_.look_at_other(now_);
+    return suspicion_.finding(false);
+  }
   // With another rail, which is busy for a part of a quarter of a second.
   Finding compare(const Did& other, bool last = false) {
     suspicion_.restart();
@@ -184,23 +190,74 @@ TEST_CASE("a rail that was slow from the beginning is suspected once another one
 TEST_CASE("each size of messages has its own slow samples in a row, and a baseline if need be") {
   const bool faster = GENERATE(true, false);
   Suspected suspected;
+  const Suspected::Did small = {.rate = 33e6, .message_bytes = 16384};
   const auto in_turns = [&](int times, double rate) {
     for (int i = 0; i < times; ++i) {
+      suspected.look(2, small);
       suspected.look(2, {.rate = rate});
-      suspected.look(2, {.rate = rate / 3, .message_bytes = 16384});
     }
   };
-  suspected.look(1, {.rate = 100e6});
+  suspected.look(1, small);
   in_turns(17, 100e6);
   CHECK(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
   suspected.suspicion().on_compared(
       faster ? Finding::kFaster : Finding::kNoFaster, true, suspected.time_ns());
-  suspected.look(4, {.rate = 33e6, .message_bytes = 16384});
-  CHECK_FALSE(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
-  suspected.look(2, {.rate = 100e6});
+  suspected.look(2, small);  // on a rail that is well smaller ones need none
   CHECK(suspected.suspicion().needs_baseline(suspected.time_ns(), 0) == faster);
+  suspected.look(34, {.rate = 150e6, .message_bytes = 262144});
+  CHECK(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
   in_turns(3, 50e6);
   CHECK(suspected.until_raised({.rate = 50e6}) <= 2);
+}
+
+TEST_CASE("two sizes of messages are confirmed each by itself, until a while has passed") {
+  Suspected suspected;
+  const auto both = [&](int times, double part) {
+    for (int i = 0; i < times; ++i) {
+      suspected.look(2, {.rate = part * 33e6, .message_bytes = 16384});
+      suspected.look(2, {.rate = part * 100e6});
+    }
+  };
+  suspected.look(1, {.rate = 100e6});
+  both(5, 1);
+  both(5, 0.5);
+  suspected.suspicion().on_compared(Finding::kFaster, false, suspected.time_ns());
+  suspected.look(2, {.rate = 16e6, .message_bytes = 16384});
+  CHECK_FALSE(suspected.suspicion().confirmed());
+  suspected.suspicion().on_compared(Finding::kFaster, false, suspected.time_ns());
+  CHECK(suspected.suspicion().confirmed());
+  suspected.look(2, {.rate = 50e6});
+  CHECK(suspected.suspicion().confirmed());
+  suspected.look(2, {.rate = 100e6});
+  CHECK_FALSE(suspected.suspicion().confirmed());
+  suspected.look(2, {.rate = 16e6, .message_bytes = 16384});
+  CHECK(suspected.suspicion().confirmed());
+  suspected.look(2 * 64, {.rate = 100e6});
+  suspected.look(2, {.rate = 16e6, .message_bytes = 16384});
+  CHECK_FALSE(suspected.suspicion().confirmed());
+}
+
+TEST_CASE("of another rail's messages those of the same size are compared") {
+  Suspected suspected;
+  suspected.look(21, {.rate = 100e6});
+  REQUIRE(suspected.until_raised({.rate = 50e6}) > 0);
+  suspected.suspicion().restart();
+  for (int i = 0; i < 3; ++i) {
+    CHECK(suspected.go_on_comparing({.rate = 300e6, .busy = 1, .message_bytes = 1048576}) ==
+          Finding::kNotYet);
+    const Finding finding = suspected.go_on_comparing({.rate = 40e6, .busy = 0.3});
+    CHECK(finding == (i < 2 ? Finding::kNotYet : Finding::kNoFaster));
+  }
+}
+
+TEST_CASE("baselines that show nothing hold up no suspicion") {
+  Suspected suspected;
+  suspected.look(33, {.rate = 100e6});
+  for (int i = 0; i < 7; ++i) {
+    suspected.suspicion().on_compared(Finding::kNothing, true, suspected.time_ns());
+  }
+  CHECK_FALSE(suspected.suspicion().needs_baseline(suspected.time_ns(), 0));
+  CHECK(suspected.until_raised({.rate = 50e6}) == 8);
 }
 
 TEST_CASE("what is found not to be the rail is usual from then on, and waits longer each time") {

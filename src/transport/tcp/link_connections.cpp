@@ -336,7 +336,7 @@ std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home, uint64
     return std::nullopt;
   }
   RailLooks result{.own = own.mapped()};
-  if (result.own.connection.unsent_bytes > 0) {
+  if (result.own.connection.unsent_bytes > 0 || !looks.empty()) {  // else it says nothing
     const auto counts = interface_bytes();
     if (const auto found = counts.find(own_rail(home).name); found != counts.end()) {
       result.own.rail_bytes = found->second.sent;

@@ -25,6 +25,8 @@ constexpr double kFaster = 1.5;
 // much for each sample that it would take else.
 constexpr double kFasterWithPauses = 2;
 constexpr double kSlowerWithPauses = 0.6;
+// Nor is it well so soon: the few messages that it has then may all fit into a token bucket.
+constexpr size_t kWellSamplesWithPauses = 16;
 constexpr int64_t kTryAfterNs = 2000 * kMsInNs;
 // What another rail has not shown by then is not waited for.
 constexpr int64_t kComparisonNs = 3000 * kMsInNs;
@@ -198,14 +200,16 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
   }
   const double times = suspected_ ? kFasterWithPauses : kFaster;
   const bool faster = rate_.now().value_or(0) >= times * shared_at_rate_;
-  const bool back = rate_.samples() >= back_after_samples_ && (rate_.well(had_rate_) || faster);
+  const size_t enough =
+      std::max(back_after_samples_, suspected_ ? kWellSamplesWithPauses : size_t{0});
+  const bool back = rate_.samples() >= enough && (rate_.well(had_rate_) || faster);
   const auto try_after_ns = static_cast<int64_t>(back_after_samples_) * kTryAfterNs;
   if (back || (suspected_ && now_ns - flows_since_ns_ >= try_after_ns)) {
     back_since_ns_ = now_ns;
     return Better{over({options_.home}), ""};
   }
   const double still = suspected_ ? kSlowerWithPauses * shared_at_rate_ : shared_at_rate_;
-  return rate_.slow(still) ? share(*rate_.now(), had_rate_, now_ns) : std::nullopt;
+  return rate_.slow(still) ? share(*rate_.at_most(), had_rate_, now_ns) : std::nullopt;
 }
 
 // The own rail's connection stays, so the link is not one that is away.

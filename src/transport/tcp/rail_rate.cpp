@@ -1,6 +1,7 @@
 #include "transport/tcp/rail_rate.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "transport/tcp/striping.hpp"
 
@@ -36,14 +37,17 @@ void RailRate::look(const RailLook& now, bool shared) {
   if (!(shared || queued) || busy <= 0 || closed > kPeerFullPart * busy) {
     return;
   }
-  double rate = static_cast<double>(bytes) / busy;
+  Sample sample{.rate = static_cast<double>(bytes) / busy};
+  sample.at_most = sample.rate;
   if (now.rail_bytes && before->rail_bytes && *now.rail_bytes >= *before->rail_bytes) {
-    rate = std::max(rate, static_cast<double>(*now.rail_bytes - *before->rail_bytes) / seconds);
+    const auto rail_bytes = static_cast<double>(*now.rail_bytes - *before->rail_bytes);
+    sample.rate = std::max(sample.rate, rail_bytes / seconds);
+    sample.at_most = shared ? std::max(sample.rate, rail_bytes / busy) : sample.rate;
   }
   if (rates_.size() == kSamples) {
     rates_.erase(rates_.begin());
   }
-  rates_.push_back(rate);
+  rates_.push_back(sample);
   ++count_;
   if (!shared) {  // else pauses and token buckets make it seem faster than it is
     best_ = std::max(best_, this->now().value_or(0));
@@ -56,17 +60,28 @@ void RailRate::restart() {
   count_ = 0;
 }
 
-std::optional<double> RailRate::now() const {
+std::optional<double> RailRate::median(double Sample::*value) const {
   if (rates_.size() < kSamples) {
     return std::nullopt;
   }
-  std::vector<double> sorted = rates_;
+  std::vector<double> sorted;
+  std::ranges::transform(rates_, std::back_inserter(sorted), value);
   std::ranges::sort(sorted);
   return (sorted[(kSamples - 1) / 2] + sorted[kSamples / 2]) / 2;
 }
 
+std::optional<double> RailRate::now() const {
+  return median(&Sample::rate);
+}
+
+std::optional<double> RailRate::at_most() const {
+  return median(&Sample::at_most);
+}
+
 bool RailRate::slow(double had) const {
-  return rates_.size() == kSamples && std::ranges::max(rates_) < kSlow * had;
+  return rates_.size() == kSamples && std::ranges::all_of(rates_, [had](const Sample& sample) {
+           return sample.at_most < kSlow * had;
+         });
 }
 
 // Each of n links does as much as its own rail does in a unit of time. Of the messages of the link

@@ -49,8 +49,11 @@ class RailRate {
   // best stays.
   void restart();
 
-  // Bytes per second; nothing: too little has been seen since the last restart.
+  // Bytes per second, at least; nothing: too little has been seen since the last restart.
   [[nodiscard]] std::optional<double> now() const;
+  // And at most: where messages are shared, all that the rail has sent may have been sent while
+  // this link's were on their way, and what other links send over it makes it no slower.
+  [[nodiscard]] std::optional<double> at_most() const;
   // 0: none yet.
   [[nodiscard]] double best() const { return best_; }
   [[nodiscard]] bool slow(double had) const;
@@ -58,8 +61,14 @@ class RailRate {
   [[nodiscard]] size_t samples() const { return count_; }
 
  private:
+  struct Sample {
+    double rate = 0;
+    double at_most = 0;
+  };
+  [[nodiscard]] std::optional<double> median(double Sample::*value) const;
+
   std::optional<RailLook> last_;
-  std::vector<double> rates_;  // of the last kSamples
+  std::vector<Sample> rates_;  // of the last kSamples
   size_t count_ = 0;
   double best_ = 0;
 };

@@ -88,6 +88,18 @@ TEST_CASE("where other rails help, a rate counts although the connection is not 
   CHECK(watched.rate().best() == Approx(100e6));
 }
 
+TEST_CASE("a rail that shares is no slower for what other links send while it is busy") {
+  Watched watched;
+  watched.look(5, {.bytes_per_second = 100e6});
+  // Half of the time 25 MB a second, of which 15 are another link's.
+  watched.look(8, {.bytes_per_second = 10e6, .busy = 0.5, .others = 7.5e6}, true);
+  CHECK(*watched.rate().now() == Approx(12.5e6));
+  CHECK(*watched.rate().at_most() == Approx(25e6));
+  CHECK_FALSE(watched.rate().slow(25e6));
+  watched.look(8, {.bytes_per_second = 10e6, .busy = 0.5, .others = 4e6}, true);
+  CHECK(watched.rate().slow(25e6));
+}
+
 TEST_CASE("the weights of a slow rail let all links end at the same time") {
   CHECK(weights_of_slow_rail(0.25, 3) == RailWeights{4, 3});
   CHECK(weights_of_slow_rail(0.5, 1) == RailWeights{2, 1});

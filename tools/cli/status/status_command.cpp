@@ -199,6 +199,7 @@ std::optional<int> read_options(int argc, const char* const* argv, Options& opti
       ->excludes(record)
       ->excludes(metrics);
   metrics->excludes(json)->excludes(record);
+  record->excludes(json);
   return exit_unless_parsed(app, argc, argv, [] { return Status(); });
 }
 

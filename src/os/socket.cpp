@@ -268,6 +268,10 @@ Status set_no_delay(int fd) {
   return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)");
 }
 
+Status acknowledge_at_once(int fd) {
+  return set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 1, "setsockopt(TCP_QUICKACK)");
+}
+
 Status set_keep_alive(int fd, const KeepAlive& how) {
   HORING_TRY(set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "setsockopt(SO_KEEPALIVE)"));
   HORING_TRY(set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, how.idle_s, "setsockopt(TCP_KEEPIDLE)"));

@@ -93,6 +93,9 @@ struct Accepted {
 [[nodiscard]] Result<SocketAddress> peer_address(int fd);
 // Small messages leave at once.
 [[nodiscard]] Status set_no_delay(int fd);
+// Until this end sends something soon after it has received: what has come is acknowledged when it
+// is read, and does not wait for data to go with it.
+[[nodiscard]] Status acknowledge_at_once(int fd);
 // The kernel asks the peer's host whether it is there, once nothing has come for `idle_s`, and ends
 // the connection after `count` questions without an answer: as a rule within about a minute.
 struct KeepAlive {

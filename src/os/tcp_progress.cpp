@@ -14,14 +14,17 @@ namespace {
 // Older C libraries' tcp_info ends before these; the kernel's only grows at its end.
 constexpr size_t kAcknowledgedAt = 120;
 constexpr size_t kUnsentAt = 144;
+constexpr size_t kShortestRoundTripAt = 148;
 constexpr size_t kBusyAt = 168;
 constexpr size_t kPeerFullAt = 176;
 constexpr size_t kNeededBytes = 184;
 static_assert(offsetof(tcp_info, tcpi_total_retrans) + sizeof(uint32_t) + 2 * sizeof(uint64_t) ==
               kAcknowledgedAt);
 
+using Info = std::array<char, kNeededBytes>;
+
 template <typename T>
-T load_at(const std::array<char, kNeededBytes>& bytes, size_t offset) {
+T load_at(const Info& bytes, size_t offset) {
   T value{};
   std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
@@ -30,7 +33,7 @@ T load_at(const std::array<char, kNeededBytes>& bytes, size_t offset) {
 }  // namespace
 
 std::optional<TcpProgress> tcp_progress(int fd) {
-  std::array<char, kNeededBytes> bytes{};
+  Info bytes{};
   auto size = static_cast<socklen_t>(bytes.size());
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, bytes.data(), &size) != 0 || size < kNeededBytes) {
     return std::nullopt;
@@ -38,7 +41,9 @@ std::optional<TcpProgress> tcp_progress(int fd) {
   return TcpProgress{.acknowledged_bytes = load_at<uint64_t>(bytes, kAcknowledgedAt),
                      .unsent_bytes = load_at<uint32_t>(bytes, kUnsentAt),
                      .busy_us = load_at<uint64_t>(bytes, kBusyAt),
-                     .peer_full_us = load_at<uint64_t>(bytes, kPeerFullAt)};
+                     .peer_full_us = load_at<uint64_t>(bytes, kPeerFullAt),
+                     .round_trip_us = load_at<uint32_t>(bytes, offsetof(tcp_info, tcpi_rtt)),
+                     .shortest_round_trip_us = load_at<uint32_t>(bytes, kShortestRoundTripAt)};
 }
 
 }  // namespace ho

@@ -456,6 +456,7 @@ void Failover::note_resumed() {
   const bool left = std::ranges::any_of(
       before, [&](const Path& path) { return std::ranges::count(over_, path) == 0; });
   own_rail_.on_connections(away_);
+  connections().on_agreed();
   choice_.on_flows(way.shares, way.dials, now);
   event_ = true;
   last_failure_ = Status();
@@ -544,12 +545,6 @@ void Failover::on_read_failed(uint64_t number, const Status& cause) {
   if (from(number).epoch == epochs_.current()) {
     connections().note_failed(number);
     lose(cause);
-  }
-}
-
-void Failover::on_received(uint64_t received) {
-  while (sources_.size() > 1 && sources_.front().drained && sources_.front().until <= received) {
-    sources_.pop_front();
   }
 }
 

@@ -45,6 +45,8 @@ class Failover {
   [[nodiscard]] uint32_t epoch() const { return epochs_.current(); }
   // Messages may leave over connections().
   [[nodiscard]] bool flows() const;
+  // Link's.
+  [[nodiscard]] size_t rails() const { return compared_ || over_.empty() ? 1 : over_.size(); }
 
   // Of the link, as it stands now.
   struct Link {
@@ -80,7 +82,11 @@ class Failover {
   [[nodiscard]] From from(uint64_t number);
   // A read of message `number` failed.
   void on_read_failed(uint64_t number, const Status& cause);
-  void on_received(uint64_t received);
+  void on_received(uint64_t received) {
+    while (sources_.size() > 1 && sources_.front().drained && sources_.front().until <= received) {
+      sources_.pop_front();
+    }
+  }
 
   // An idle link is closed, and opened anew when it is used. Whether nothing of this end is in its
   // way; whether nothing at all is, where nobody has asked yet.

@@ -254,6 +254,12 @@ size_t LinkConnections::pace(const RailPace& rate, Paced& paced, size_t wanted_b
   return std::min(wanted_bytes, paced.bytes);
 }
 
+void LinkConnections::on_agreed() {
+  for (const auto& connection : connections_) {
+    static_cast<void>(acknowledge_at_once(connection->socket().fd.get()));
+  }
+}
+
 std::vector<uint64_t> LinkConnections::acknowledged() const {
   std::vector<uint64_t> bytes;
   for (const auto& connection : connections_) {
@@ -336,7 +342,7 @@ std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home, uint64
     return std::nullopt;
   }
   RailLooks result{.own = own.mapped()};
-  if (result.own.connection.unsent_bytes > 0 || !looks.empty()) {  // else it says nothing
+  if (may_wait(result.own.connection) || !looks.empty()) {  // else it says nothing
     const auto counts = interface_bytes();
     if (const auto found = counts.find(own_rail(home).name); found != counts.end()) {
       result.own.rail_bytes = found->second.sent;

@@ -31,6 +31,10 @@ constexpr int64_t kTryAfterNs = 2000 * kMsInNs;
 // What another rail has not shown by then is not waited for.
 constexpr int64_t kComparisonNs = 3000 * kMsInNs;
 constexpr size_t kMaxSamples = 256;
+// Found to be slow again so soon it has not been well at all.
+constexpr int64_t kAtOnceNs = 5000 * kMsInNs;
+constexpr size_t kLater = 2;
+constexpr size_t kMuchLater = 4;
 
 }  // namespace
 
@@ -208,8 +212,9 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
     back_since_ns_ = now_ns;
     return Better{over({options_.home}), ""};
   }
-  const double still = suspected_ ? kSlowerWithPauses * shared_at_rate_ : shared_at_rate_;
-  return rate_.slow(still) ? share(*rate_.at_most(), had_rate_, now_ns) : std::nullopt;
+  const bool slower = suspected_ ? rate_.slow(kSlowerWithPauses * shared_at_rate_)
+                                 : rate_.slow_with_queue(shared_at_rate_);
+  return slower ? share(*rate_.at_most(), had_rate_, now_ns) : std::nullopt;
 }
 
 // The own rail's connection stays, so the link is not one that is away.
@@ -244,9 +249,11 @@ std::optional<PathChoice::Better> PathChoice::share(double rate, double had, int
   }
   if (only_home()) {
     // A rail that comes and goes gets its messages back ever later.
-    const bool again = back_since_ns_ != 0 && now_ns - back_since_ns_ < kLongestProbeNs;
+    const int64_t had_for_ns = now_ns - back_since_ns_;
+    const bool again = back_since_ns_ != 0 && had_for_ns < kLongestProbeNs;
+    const size_t times = had_for_ns < kAtOnceNs ? kMuchLater : kLater;
     back_after_samples_ =
-        again ? std::min(2 * back_after_samples_, kMaxSamples) : RailRate::kSamples;
+        again ? std::min(times * back_after_samples_, kMaxSamples) : RailRate::kSamples;
   }
   shared_at_rate_ = rate;
   had_rate_ = had;

@@ -13,7 +13,33 @@ constexpr double kBusyPart = 0.8;
 // Of a connection that is not busy all the time: enough that round trips do not matter.
 constexpr uint64_t kSharedBytes = 256 << 10;
 
+// Of the time that data takes, the way itself has an eighth at most where round trips are so many
+// times as long as the shortest one, and where a rail that is well would need so long for the data
+// that is on its way. Less may take so long for another reason, such as a busy processor.
+constexpr uint32_t kLongRoundTrips = 8;
+constexpr double kMinOnTheWay = 16 << 10;
+
+bool long_round_trips(const TcpProgress& connection) {
+  return connection.round_trip_us / kLongRoundTrips >= connection.shortest_round_trip_us &&
+         connection.shortest_round_trip_us > 0;
+}
+
+// At both looks, between which it had that rate.
+bool waited(const TcpProgress& before, const TcpProgress& now, double rate, double best) {
+  if (before.unsent_bytes > 0 && now.unsent_bytes > 0) {
+    return true;
+  }
+  const double on_the_way = rate * now.round_trip_us / 1e6;  // in the mean: Little's law
+  const double well = best * kLongRoundTrips * now.shortest_round_trip_us / 1e6;
+  return long_round_trips(before) && long_round_trips(now) &&
+         on_the_way >= std::max(kMinOnTheWay, well);
+}
+
 }  // namespace
+
+bool may_wait(const TcpProgress& connection) {
+  return connection.unsent_bytes > 0 || long_round_trips(connection);
+}
 
 void RailRate::look(const RailLook& now, bool shared) {
   const std::optional<RailLook> before = last_;
@@ -28,16 +54,19 @@ void RailRate::look(const RailLook& now, bool shared) {
   const double closed =
       static_cast<double>(now.connection.peer_full_us - before->connection.peer_full_us) / 1e6;
   const uint64_t bytes = now.connection.acknowledged_bytes - before->connection.acknowledged_bytes;
-  const bool queued = before->connection.unsent_bytes > 0 && now.connection.unsent_bytes > 0 &&
-                      busy >= kBusyPart * seconds;
   if (shared && bytes < kSharedBytes) {
     last_ = before;
     return;
   }
-  if (!(shared || queued) || busy <= 0 || closed > kPeerFullPart * busy) {
+  if (busy <= 0 || closed > kPeerFullPart * busy) {
     return;
   }
   Sample sample{.rate = static_cast<double>(bytes) / busy};
+  sample.queued =
+      busy >= kBusyPart * seconds && waited(before->connection, now.connection, sample.rate, best_);
+  if (!shared && !sample.queued) {
+    return;
+  }
   sample.at_most = sample.rate;
   if (now.rail_bytes && before->rail_bytes && *now.rail_bytes >= *before->rail_bytes) {
     const auto rail_bytes = static_cast<double>(*now.rail_bytes - *before->rail_bytes);
@@ -82,6 +111,10 @@ bool RailRate::slow(double had) const {
   return rates_.size() == kSamples && std::ranges::all_of(rates_, [had](const Sample& sample) {
            return sample.at_most < kSlow * had;
          });
+}
+
+bool RailRate::slow_with_queue(double had) const {
+  return slow(had) && std::ranges::all_of(rates_, &Sample::queued);
 }
 
 // Each of n links does as much as its own rail does in a unit of time. Of the messages of the link

@@ -1,9 +1,10 @@
 // How fast a link's own rail is, compared with its best, and which part of the link's messages it
 // should then carry. Pure.
 //
-// Only time counts in which the kernel had data to send and the peer took it: a link that waits for
-// its application, or for a slow receiver, says nothing of its rail. What the rail carries for
-// others counts too: a rail that is shared is not slow.
+// Only time counts in which data waited for the rail and the peer took it: a link that waits for
+// its application, or for a slow receiver, says nothing of its rail. Data waits in this host, or in
+// the network, where a few messages may all find room: then round trips are long. What the rail
+// carries for others counts too: a rail that is shared is not slow.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,8 @@ struct RailLook {
   // Of the link's own rail only: what the rail has sent in all (nothing: unknown).
   std::optional<uint64_t> rail_bytes{};
 };
+// Data may wait for the rail.
+[[nodiscard]] bool may_wait(const TcpProgress& connection);
 // What a peer does that takes no more for that part of the time says nothing of the rail.
 inline constexpr double kPeerFullPart = 0.1;
 // At one time, of the link's own rail and of each other one that carries messages of it.
@@ -57,6 +60,9 @@ class RailRate {
   // 0: none yet.
   [[nodiscard]] double best() const { return best_; }
   [[nodiscard]] bool slow(double had) const;
+  // So that nothing but the rail can be the reason: each sample had a queue. Few messages may wait
+  // for acknowledgements that come late, behind what the peer sends over the same rail.
+  [[nodiscard]] bool slow_with_queue(double had) const;
   [[nodiscard]] bool well(double had) const { return now().value_or(0) >= kWell * had; }
   [[nodiscard]] size_t samples() const { return count_; }
 
@@ -64,6 +70,7 @@ class RailRate {
   struct Sample {
     double rate = 0;
     double at_most = 0;
+    bool queued = false;
   };
   [[nodiscard]] std::optional<double> median(double Sample::*value) const;
 

@@ -96,7 +96,7 @@ void RailSuspicion::look(const RailLook& own) {
       ++of_size.below;
     } else {
       of_size.below = 0;
-      if (std::exchange(of_size.confirmed, 0) > 0) {
+      if (std::exchange(of_size.confirmed, 0) > 0 && compared_) {
         pause_.begin(own.time_ns);
       }
       ++of_size.samples;
@@ -173,6 +173,7 @@ RailSuspicion::Finding RailSuspicion::finding(bool last) const {
 }
 
 void RailSuspicion::on_compared(Finding finding, bool for_baseline, int64_t now_ns) {
+  compared_ = true;
   if (finding == Finding::kNothing) {
     (for_baseline ? baseline_pause_ : pause_).begin(now_ns);
   } else if (for_baseline) {
@@ -192,9 +193,7 @@ void RailSuspicion::on_compared(Finding finding, bool for_baseline, int64_t now_
 }
 
 void RailSuspicion::on_left() {
-  for (auto& [other_class, of_size] : of_size_) {
-    of_size.confirmed = 0;
-  }
+  compared_ = false;
   pause_ = {.until_ns = pause_.until_ns};
 }
 

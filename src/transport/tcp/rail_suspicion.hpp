@@ -86,7 +86,8 @@ class RailSuspicion {
   void on_compared(Finding finding, bool for_baseline, int64_t now_ns);
   // Of messages as the last sample's.
   [[nodiscard]] bool confirmed() const;
-  // The own rail carries all messages no more.
+  // The own rail carries all messages no more. If it does again, and is as slow as it was at once,
+  // it needs no other comparison.
   void on_left();
 
  private:
@@ -118,6 +119,7 @@ class RailSuspicion {
   int size_class_ = 0;             // of the last sample
   double rate_ = 0;                // of the last one
   double usual_ = 0;
+  bool compared_ = false;  // since the own rail has carried all messages
   Pause pause_;
   Pause baseline_pause_;
 };

@@ -8,6 +8,7 @@ namespace ho::tcp {
 namespace {
 
 constexpr int64_t kLookNs = 250'000'000;
+constexpr uint32_t kShortestUs = 100;
 
 // A connection that is looked at four times a second.
 class Watched {
@@ -20,6 +21,7 @@ class Watched {
     double closed = 0;
     bool queued = true;
     double others = 0;  // bytes a second that the rail carried besides
+    uint32_t round_trip_us = 0;
   };
   void look(const Did& did, bool shared = false) {
     const double seconds = static_cast<double>(kLookNs) / 1e9;
@@ -29,6 +31,8 @@ class Watched {
     now_.connection.busy_us += static_cast<uint64_t>(did.busy * seconds * 1e6);
     now_.connection.peer_full_us += static_cast<uint64_t>(did.closed * did.busy * seconds * 1e6);
     now_.connection.unsent_bytes = did.queued ? 5000 : 0;
+    now_.connection.round_trip_us = did.round_trip_us;
+    now_.connection.shortest_round_trip_us = did.round_trip_us == 0 ? 0 : kShortestUs;
     now_.rail_bytes =
         now_.rail_bytes.value_or(0) + bytes + static_cast<uint64_t>(did.others * seconds);
     rate_.look(now_, shared);
@@ -71,6 +75,32 @@ TEST_CASE("samples without data to send, or with a peer that takes nothing, do n
   CHECK(*watched.rate().now() == Approx(100e6));
 }
 
+TEST_CASE("data that waits in the network shows a rail's rate as data that waits in the host") {
+  Watched watched;
+  const auto look = [&](double bytes_per_second, uint32_t round_trip_us, double busy = 1) {
+    watched.look(6,
+                 {.bytes_per_second = bytes_per_second,
+                  .busy = busy,
+                  .queued = false,
+                  .round_trip_us = round_trip_us});
+    return watched.rate().now().value_or(0);
+  };
+  CHECK(look(100e6, 799) == 0);  // that is the way itself
+  CHECK(look(100e6, 800) == Approx(100e6));
+  CHECK(look(25e6, 800) == Approx(100e6));  // so little is no queue on a rail with such a rate
+  CHECK(look(25e6, 3200, 0.7) == Approx(100e6));
+  CHECK(look(25e6, 3200) == Approx(25e6));
+  CHECK(watched.rate().slow(100e6));
+}
+
+TEST_CASE("a few bytes that take long say nothing of a rail that has no rate yet") {
+  Watched watched;
+  watched.look(9, {.bytes_per_second = 1e6, .queued = false, .round_trip_us = 16'000});
+  CHECK_FALSE(watched.rate().now());
+  watched.look(9, {.bytes_per_second = 1e6, .queued = false, .round_trip_us = 17'000});
+  CHECK(*watched.rate().now() == Approx(1e6));
+}
+
 TEST_CASE("what a rail carries for others counts as its rate, so a shared rail is not slow") {
   Watched watched;
   watched.look(6, {.bytes_per_second = 100e6});
@@ -98,6 +128,9 @@ TEST_CASE("a rail that shares is no slower for what other links send while it is
   CHECK_FALSE(watched.rate().slow(25e6));
   watched.look(8, {.bytes_per_second = 10e6, .busy = 0.5, .others = 4e6}, true);
   CHECK(watched.rate().slow(25e6));
+  CHECK_FALSE(watched.rate().slow_with_queue(25e6));
+  watched.look(4, {.bytes_per_second = 10e6}, true);
+  CHECK(watched.rate().slow_with_queue(25e6));
 }
 
 TEST_CASE("the weights of a slow rail let all links end at the same time") {

@@ -96,6 +96,10 @@ class Link {
   // Whether its progress is announced by the transport's wait_fd (true) or by the doorbell (false).
   [[nodiscard]] virtual bool over_network() const { return true; }
 
+  // Over how many rails its messages go now, in turn. A large one goes over all of them at once
+  // where it is sent as several.
+  [[nodiscard]] virtual size_t rails() const { return 1; }
+
   // For messages: "tcp 10.1.0.1 (rail0) -> 10.1.0.2, connected".
   [[nodiscard]] virtual std::string to_string() const = 0;
   // What is wrong with the way to the peer as far as it shows now, for the message of a wait that

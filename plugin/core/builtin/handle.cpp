@@ -11,7 +11,7 @@ namespace ho::plugin {
 namespace {
 
 constexpr uint64_t kMagic = 0x0a0d54454e524f48;  // "HORNET\r\n"
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kVersion = 3;
 
 // magic 8, version 2, family 1, carrier 1, port 2, zero 6, address 16, zero 4, listener's number 8,
 // secret, who listens (zeros behind it), sum 8

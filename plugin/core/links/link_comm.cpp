@@ -240,7 +240,8 @@ Reply LinkSendComm::isend(std::span<const std::byte> data, int32_t tag, LinkRequ
   free->slot = piece.slot;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): a send only reads its buffer
   auto* const bytes = const_cast<std::byte*>(data.data());
-  free->messages[0] = {.buffer = {.data = bytes, .bytes = data.size(), .tag = tag}};
+  free->messages[0] = {.buffer = {.data = bytes, .bytes = data.size(), .tag = tag},
+                       .halvings = halvings_of(data.size(), link().rails())};
   queue_.at((queue_begin_ + queued_++) % kMaxRequests) = free;
   progress_or_leave();
   *request = free;
@@ -269,6 +270,7 @@ Status LinkSendComm::write() {
     LinkPiece piece;
     piece.sequence = static_cast<uint32_t>(request.sequence);
     piece.slot = request.slot;
+    piece.halvings = message.halvings;
     piece.bytes = message.buffer.bytes;
     piece.tag = message.buffer.tag;
     piece.number = static_cast<uint32_t>(message.pieces);
@@ -284,7 +286,7 @@ Status LinkSendComm::write() {
     }
     budget -= part.size();
     ++accepted_;
-    if (++message.pieces == piece_count(piece.bytes)) {
+    if (++message.pieces == piece_count(piece.bytes, piece.halvings)) {
       message.sent_as = accepted_;
       queue_begin_ = (queue_begin_ + 1) % kMaxRequests;
       --queued_;
@@ -416,13 +418,15 @@ Result<Bytes> LinkRecvComm::destination_of(LinkMessage kind, const Frame& frame)
                              message.buffer.bytes));
   }
   const bool agrees = piece.number == message.pieces &&
-                      (!message.started || piece.bytes == request->sizes.at(piece.slot));
+                      (!message.started || (piece.bytes == request->sizes.at(piece.slot) &&
+                                            piece.halvings == message.halvings));
   if (!agrees) {
     return wrong(StatusCode::kProtocol,
                  fmt::format("the peer's pieces of the message with tag {} contradict one another",
                              message.buffer.tag));
   }
   message.started = true;
+  message.halvings = piece.halvings;
   request->sizes.at(piece.slot) = piece.bytes;
   return Bytes(message.buffer.data + piece.offset(), piece.size());
 }
@@ -435,7 +439,7 @@ Status LinkRecvComm::take(LinkMessage /*kind*/, const Frame& frame) {
 
 Result<bool> LinkRecvComm::is_done(LinkRequest& request, uint32_t message) {
   const LinkRequest::Message& each = request.messages.at(message);
-  return each.started && each.pieces == piece_count(request.sizes.at(message));
+  return each.started && each.pieces == piece_count(request.sizes.at(message), each.halvings);
 }
 
 }  // namespace ho::plugin

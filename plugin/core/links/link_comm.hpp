@@ -34,6 +34,7 @@ struct LinkRequest : BasicRequest<LinkComm> {
   struct Message {
     RecvComm::Buffer buffer;
     bool started = false;  // of a receive
+    uint8_t halvings = 0;  // of its pieces, once started
     uint64_t pieces = 0;   // sent, or here
     uint64_t sent_as = 0;  // of a send, once all of it was accepted: how many pieces that makes
   };

@@ -8,14 +8,26 @@
 namespace ho::plugin {
 namespace {
 
+// At weights between 1 and 4 or so, as they are where one rail of some is slow.
+constexpr uint64_t kPiecesToSpread = 16;
+
 uint16_t short_tag(int32_t tag) {
   return static_cast<uint16_t>(static_cast<uint32_t>(tag) & 0xffffU);
 }
 
 }  // namespace
 
+uint8_t halvings_of(uint64_t message_bytes, size_t rails) {
+  uint8_t halvings = 0;
+  while (rails > 1 && halvings < kMaxHalvings &&
+         piece_count(message_bytes, halvings) < kPiecesToSpread) {
+    ++halvings;
+  }
+  return halvings;
+}
+
 size_t LinkPiece::size() const {
-  return static_cast<size_t>(std::min<uint64_t>(bytes - offset(), kPieceBytes));
+  return static_cast<size_t>(std::min<uint64_t>(bytes - offset(), kPieceBytes >> halvings));
 }
 
 Frame frame_of(LinkMessage kind, size_t payload_bytes) {
@@ -30,6 +42,7 @@ Frame frame_of(LinkMessage kind, const LinkPiece& piece) {
   Frame frame = frame_of(kind, kind == LinkMessage::kPiece ? piece.size() : 0);
   frame.sequence = piece.sequence;
   frame.dtype = piece.slot;
+  frame.phase = piece.halvings;
   frame.digest = short_tag(piece.tag);
   frame.count = piece.bytes;
   frame.op_index = piece.number;
@@ -48,8 +61,9 @@ Result<LinkMessage> kind_of(const Frame& frame) {
   }
   if (kind == LinkMessage::kPiece) {
     const LinkPiece piece = piece_of(frame);
-    const bool inside = piece.bytes <= kMaxMessageBytes &&
-                        piece.number < piece_count(piece.bytes) && piece.slot < kMaxReceives;
+    const bool inside = piece.bytes <= kMaxMessageBytes && piece.halvings <= kMaxHalvings &&
+                        piece.number < piece_count(piece.bytes, piece.halvings) &&
+                        piece.slot < kMaxReceives;
     if (!inside || frame.payload_bytes != piece.size()) {
       return malformed("a piece that does not lie in its message");
     }
@@ -67,6 +81,7 @@ Result<LinkMessage> kind_of(const Frame& frame) {
 LinkPiece piece_of(const Frame& frame) {
   return {.sequence = frame.sequence,
           .slot = frame.dtype,
+          .halvings = frame.phase,
           .bytes = frame.count,
           .number = frame.op_index};
 }

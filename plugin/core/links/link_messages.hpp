@@ -19,20 +19,26 @@ enum class LinkMessage : uint8_t {
   kLeaving = 5,   // of either: it closes, and nothing follows
 };
 
-// A message's bytes travel in pieces of so many; the last one has the rest, an empty message one
-// piece of none.
+// A message's bytes travel in pieces of so many, halved `halvings` times; the last one has the
+// rest, an empty message one piece of none.
 inline constexpr size_t kPieceBytes = size_t{256} << 10U;
-[[nodiscard]] constexpr uint64_t piece_count(uint64_t message_bytes) {
-  return message_bytes == 0 ? 1 : (message_bytes + kPieceBytes - 1) / kPieceBytes;
+inline constexpr uint8_t kMaxHalvings = 3;
+[[nodiscard]] constexpr uint64_t piece_count(uint64_t message_bytes, uint8_t halvings) {
+  const uint64_t piece_bytes = kPieceBytes >> halvings;
+  return message_bytes == 0 ? 1 : (message_bytes + piece_bytes - 1) / piece_bytes;
 }
+// A link over several rails spreads pieces over them: enough for each to have its part, so that a
+// message arrives at once over all, and no more.
+[[nodiscard]] uint8_t halvings_of(uint64_t message_bytes, size_t rails);
 
 struct LinkPiece {
   uint32_t sequence = 0;  // of the receive, its low 32 bits
   uint8_t slot = 0;       // in its group
+  uint8_t halvings = 0;   // the same for each piece of a message
   int32_t tag = 0;        // its low 16 bits are sent
   uint64_t bytes = 0;     // of the whole message
   uint32_t number = 0;    // of the piece
-  [[nodiscard]] uint64_t offset() const { return uint64_t{number} * kPieceBytes; }
+  [[nodiscard]] uint64_t offset() const { return number * uint64_t{kPieceBytes >> halvings}; }
   [[nodiscard]] size_t size() const;
 };
 

@@ -42,6 +42,9 @@ class TcpLink final : public Link {
   [[nodiscard]] Result<std::optional<Frame>> try_peek(bool awaited) override;
   [[nodiscard]] Result<ConstBytes> try_view(const Frame& expected) override;
   void release_view() override { view_ready_ = false; }
+  [[nodiscard]] size_t rails() const override {
+    return failover_ == nullptr ? 1 : failover_->rails();
+  }
   [[nodiscard]] std::string to_string() const override;
   [[nodiscard]] std::string trouble() const override { return connections().trouble(); }
 

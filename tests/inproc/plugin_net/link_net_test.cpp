@@ -59,11 +59,15 @@ TEST_CASE("failover net: one end with failover, the other without, is refused at
   REQUIRE(listening.close_listen(listener) == Reply::kSuccess);
 }
 
-std::unique_ptr<NetDriver> make_of_two_devices(uint32_t connections) {
+std::unique_ptr<NetDriver> make_of_devices(uint32_t devices, uint32_t connections) {
   BuiltinCase options;
   options.connections = connections;
   BuiltinConfig config = builtin_config(options);
-  config.devices.push_back(make_device("test1", "a host", "127.0.0.2", ""));
+  for (uint32_t i = 1; i < devices; ++i) {
+    const std::string number = std::to_string(i);
+    config.devices.push_back(
+        make_device("test" + number, "a host", "127.0.0." + std::to_string(i + 1), ""));
+  }
   auto made = LinkNet::create(std::move(config), {});
   REQUIRE(made.ok());
   return *std::move(made);
@@ -200,7 +204,7 @@ void run_flow(Flow& flow, size_t count) {
 }
 
 TEST_CASE("failover net: what is cut again and again arrives once, in order, with its bytes") {
-  const auto net = make_of_two_devices(GENERATE(1U, 3U));
+  const auto net = make_of_devices(2, GENERATE(1U, 3U));
   Pair pair(*net);
   pair.takes_both = true;
   REQUIRE(pair.connect().message() == "");
@@ -225,8 +229,48 @@ TEST_CASE("failover net: what is cut again and again arrives once, in order, wit
   CHECK(failovers_of(pair) > 0);
 }
 
+// Until the own rail has them again the pieces are smaller.
+TEST_CASE("failover net: a link whose rail is lost cuts its messages over all others") {
+  const auto net = make_of_devices(4, 1);
+  Pair pair(*net);
+  pair.takes_both = true;
+  REQUIRE(pair.connect().message() == "");
+  Flow flow(pair, 1);
+  run_flow(flow, 9);
+  cut_connections();
+  const Deadline limit = deadline_after(std::chrono::seconds(60));
+  size_t count = 9;
+  while (failovers_of(pair) < 4) {  // both ends: away, and back
+    run_flow(flow, ++count);
+    REQUIRE_FALSE(passed(limit));
+  }
+  run_flow(flow, count + 9);
+}
+
+TEST_CASE("failover net: pieces of each size make up their message") {
+  CHECK(halvings_of(1'000'000, 1) == 0);
+  CHECK(halvings_of(5 << 20, 3) == 0);
+  CHECK(halvings_of(1 << 20, 3) == 2);
+  CHECK(halvings_of(128 << 10, 3) == 3);
+  CHECK(halvings_of(0, 3) == kMaxHalvings);
+  const uint64_t bytes = GENERATE(0U, 1U, 32'768U, 32'769U, 262'144U, 900'001U);
+  for (uint8_t halvings = 0; halvings <= kMaxHalvings; ++halvings) {
+    uint64_t end = 0;
+    for (uint32_t number = 0; number < piece_count(bytes, halvings); ++number) {
+      const LinkPiece piece{.halvings = halvings, .bytes = bytes, .number = number};
+      CHECK(piece.offset() == end);
+      CHECK(piece.size() <= kPieceBytes >> halvings);
+      end += piece.size();
+      const Frame frame = frame_of(LinkMessage::kPiece, piece);
+      REQUIRE(*kind_of(frame) == LinkMessage::kPiece);
+      CHECK(piece_of(frame).offset() == piece.offset());
+    }
+    CHECK(end == bytes);
+  }
+}
+
 TEST_CASE("failover net: a cut is mended while nobody calls, and costs the next call nothing") {
-  const auto net = make_of_two_devices(1);
+  const auto net = make_of_devices(2, 1);
   Pair pair(*net);
   pair.takes_both = true;
   REQUIRE(pair.connect().message() == "");
@@ -242,7 +286,7 @@ TEST_CASE("failover net: a cut is mended while nobody calls, and costs the next 
 }
 
 TEST_CASE("failover net: who has heard that its peer leaves closes without waiting for it") {
-  const auto net = make_of_two_devices(1);
+  const auto net = make_of_devices(2, 1);
   const Deadline limit = deadline_after(std::chrono::seconds(60));  // 3 s each would be more
   for (int i = 0; i < 25; ++i) {
     Pair pair(*net);
@@ -261,7 +305,7 @@ TEST_CASE("failover net: who has heard that its peer leaves closes without waiti
 
 // One may have reset the connection without having read what the other one's last words were.
 TEST_CASE("failover net: two ends that close at once do not wait for each other") {
-  const auto net = make_of_two_devices(1);
+  const auto net = make_of_devices(2, 1);
   const Deadline limit = deadline_after(std::chrono::seconds(60));
   for (int i = 0; i < 25; ++i) {
     Pair pair(*net);
@@ -292,6 +336,9 @@ TEST_CASE("failover net: frames that no end of ours sends are refused") {
   CHECK(refused([](Frame& bad) { bad.algorithm = 0; }));
   CHECK(refused([](Frame& bad) { bad.algorithm = 6; }));
   CHECK(refused([](Frame& bad) { bad.op_index = 2; }));
+  CHECK(refused([](Frame& bad) { bad.phase = 1; }));
+  CHECK(refused([](Frame& bad) { bad.phase = kMaxHalvings + 1; }));
+  CHECK(refused([](Frame& bad) { bad.phase = 200; }));
   CHECK(refused([](Frame& bad) { bad.op_index = UINT32_MAX; }));
   CHECK(refused([](Frame& bad) { bad.dtype = kMaxReceives; }));
   CHECK(refused([](Frame& bad) { bad.payload_bytes = 6; }));

@@ -232,6 +232,7 @@ TEST_CASE("failover: a slow rail keeps a part of its link's messages until it is
   CHECK(has(ranks.link(0).to_string(), "tcp 127.0.0.1 -> 127.0.0.1, connected"));
   run_until(250, "tcp 127.0.0.1 -> 127.0.0.1 with 31 % and 127.0.0.2 -> 127.0.0.2 with 23 % and ");
   CHECK(ranks.at(0).failovers() == 1);
+  CHECK(ranks.link(0).rails() == 4);
   CHECK(std::abs(ranks.at(0).rail_use()[0].away - 9.0 / 13) < 1e-9);  // weights 4 and 3 x 3
   run_until(1000, "tcp 127.0.0.1 -> 127.0.0.1, connected");
 }
@@ -267,6 +268,7 @@ TEST_CASE("failover: a rail that seems slow in a job with pauses is compared wit
   run_until(1000, [&] { return progress.busy_us > 1'000'000; });
   CHECK(has(ranks.link(0).to_string(), "tcp 127.0.0.1 -> 127.0.0.1, connected"));
   run_until(250, both("127.0.0.2 -> 127.0.0.2 with 100 % and 127.0.0.1 -> 127.0.0.1 with 0 %"));
+  CHECK(ranks.link(0).rails() == 1);
   if (slow) {
     run_until(1000, both("tcp 127.0.0.1 -> 127.0.0.1, connected"));
     CHECK(ranks.at(0).failovers() + ranks.at(1).failovers() == 0);

@@ -332,8 +332,8 @@ std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home, uint64
     failed_ = path == home ? i : failed_;
   }
   for (auto& [path, look] : looks) {
-    const auto connections =
-        static_cast<uint64_t>(std::ranges::count(way_.shares, path, &Share::path));
+    const auto count = std::ranges::count(way_.shares, path, &Share::path);
+    const auto connections = std::max<uint64_t>(static_cast<uint64_t>(count), 1);
     look.busy_us /= connections;
     look.peer_full_us /= connections;
   }

@@ -339,7 +339,8 @@ void Plugin::show_status(void* context) {
   }
   WatchedJob job = job_of_this_process();
   for (const DeviceProperties& device : devices_of(*net_)) {
-    job.devices.push_back({device.name, "", static_cast<uint64_t>(std::max(device.speed_mbps, 0))});
+    job.devices.push_back(
+        {device.name, device.address, static_cast<uint64_t>(std::max(device.speed_mbps, 0))});
   }
   job.network = [this] { return WatchedNetwork{coll_net_->rings(), net_->connections()}; };
   seen_ = std::make_unique<StatusService::Member>(StatusService::of_process(), std::move(job));

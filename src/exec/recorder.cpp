@@ -127,11 +127,7 @@ std::vector<MadeCall> Recorder::until(uint8_t channel, uint32_t number, size_t m
 void Recorder::set_rail_use(std::span<const RailUse> rails) {
   const size_t count = std::min(rails.size(), rails_.size());
   for (size_t i = 0; i < count; ++i) {
-    Rail& rail = rails_.at(i);
-    rail.failovers.store(rails[i].failovers, std::memory_order_relaxed);
-    rail.links.store(rails[i].links, std::memory_order_relaxed);
-    rail.away.store(rails[i].away, std::memory_order_relaxed);
-    rail.lost.store(rails[i].lost, std::memory_order_relaxed);
+    rails_.at(i).set(rails[i]);
   }
   rail_count_.store(count, std::memory_order_relaxed);
 }
@@ -139,11 +135,7 @@ void Recorder::set_rail_use(std::span<const RailUse> rails) {
 std::vector<RailUse> Recorder::rail_use() const {
   std::vector<RailUse> rails(rail_count_.load(std::memory_order_relaxed));
   for (size_t i = 0; i < rails.size(); ++i) {
-    const Rail& rail = rails_.at(i);
-    rails[i] = {rail.failovers.load(std::memory_order_relaxed),
-                rail.links.load(std::memory_order_relaxed),
-                rail.away.load(std::memory_order_relaxed),
-                rail.lost.load(std::memory_order_relaxed)};
+    rails[i] = rails_.at(i).get();
   }
   return rails;
 }

@@ -131,13 +131,7 @@ class Recorder {
   std::array<Channel, kChannelCount> channels_;
   std::atomic<uint64_t> completed_ = 0;
   std::atomic<uint64_t> completed_bytes_ = 0;
-  struct Rail {
-    std::atomic<uint64_t> failovers = 0;
-    std::atomic<uint32_t> links = 0;
-    std::atomic<double> away = 0;
-    std::atomic<uint32_t> lost = 0;
-  };
-  std::array<Rail, kRails> rails_;
+  std::array<SeenRailUse, kRails> rails_;
   std::atomic<size_t> rail_count_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "os/clock.hpp"
+#include "transport/rail_use.hpp"
 
 namespace ho {
 
@@ -23,7 +24,7 @@ struct WatchedConnection {
   int64_t since_ns = 0;  // since then none of them has become so
   uint64_t completed = 0;
   uint64_t completed_bytes = 0;
-  uint64_t failovers = 0;
+  RailUse rail_use{};  // of its link, if that fails over
 };
 
 // Of one connection. One thread at a time writes; any thread reads at any time, without a lock.
@@ -45,7 +46,7 @@ class ConnectionCounts {
     add(completed_, 1);
   }
   void fail() { failed_.store(true, std::memory_order_relaxed); }
-  void set_failovers(uint64_t count) { failovers_.store(count, std::memory_order_relaxed); }
+  void set_rail_use(const RailUse& use) { rail_use_.set(use); }
 
   void read(WatchedConnection& into) const {
     into.failed = failed_.load(std::memory_order_relaxed);
@@ -54,7 +55,7 @@ class ConnectionCounts {
     into.since_ns = since_ns_.load(std::memory_order_relaxed);
     into.completed = completed_.load(std::memory_order_relaxed);
     into.completed_bytes = completed_bytes_.load(std::memory_order_relaxed);
-    into.failovers = failovers_.load(std::memory_order_relaxed);
+    into.rail_use = rail_use_.get();
   }
 
  private:
@@ -68,7 +69,7 @@ class ConnectionCounts {
   std::atomic<int64_t> since_ns_ = 0;
   std::atomic<uint64_t> completed_ = 0;
   std::atomic<uint64_t> completed_bytes_ = 0;
-  std::atomic<uint64_t> failovers_ = 0;
+  SeenRailUse rail_use_;
 };
 
 // A call of CollNet's that is not over.

@@ -76,7 +76,10 @@ class Reporter {
       }
     }
     add_rails(communicator.rails, json["rails"]);
-    add_rail_use(recorder.rail_use(), json);
+    const std::vector<RailUse> uses = recorder.rail_use();
+    for (size_t i = 0; i < std::min(uses.size(), json["rails"].size()); ++i) {
+      add_rail_use(uses[i], json["rails"][i], json);
+    }
     for (uint8_t channel = 0; channel < kChannelCount; ++channel) {
       const std::vector<OperationRecord> records = recorder.last(channel);
       add_operations(communicator, records, json["operations"]);
@@ -89,6 +92,7 @@ class Reporter {
   [[nodiscard]] Json nccl_communicators(const WatchedJob& job) const {
     const WatchedNetwork network = job.network();
     std::map<uint64_t, Json> all;
+    std::map<std::pair<uint64_t, std::string>, RailUse> uses;
     const auto of = [&](uint64_t comm_id) -> Json& {
       const auto [found, is_new] = all.try_emplace(comm_id);
       if (is_new) {
@@ -101,7 +105,8 @@ class Reporter {
         return ring.context != 0 && ring.context == connection.context;
       });
       Json& json = of(connection.comm_id);
-      add_failovers(json, connection);
+      // A connection's own rail is the device that NCCL has opened it on.
+      uses[{connection.comm_id, connection.device}] += connection.rail_use;
       if (!of_rail) {  // what a rail moves is counted by its calls
         add_to(json, "completed", connection.completed);
         add_to(json, "completed_bytes", connection.completed_bytes);
@@ -125,6 +130,9 @@ class Reporter {
     }
     Json json = Json::array();
     for (auto& [comm_id, communicator] : all) {
+      for (Json& rail : communicator["rails"]) {
+        add_rail_use(uses[{comm_id, rail["interface"]}], rail, communicator);
+      }
       json.push_back(std::move(communicator));
     }
     return json;
@@ -135,26 +143,13 @@ class Reporter {
     json[key] = json[key].get<uint64_t>() + what;
   }
 
-  // A connection's own rail is the device that NCCL has opened it on.
-  static void add_failovers(Json& json, const WatchedConnection& connection) {
-    add_to(json, "failovers", connection.failovers);
-    for (Json& rail : json["rails"]) {
-      if (rail["interface"] == connection.device) {
-        add_to(rail, "failovers", connection.failovers);
-      }
-    }
-  }
-
-  static void add_rail_use(const std::vector<RailUse>& rails, Json& json) {
-    for (size_t i = 0; i < std::min(rails.size(), json["rails"].size()); ++i) {
-      const RailUse& use = rails[i];
-      add_to(json, "failovers", use.failovers);
-      add_to(json["rails"][i], "failovers", use.failovers);
-      if (const std::optional<double> own_share = use.own_share()) {
-        json["rails"][i]["links"] = use.links;
-        json["rails"][i]["own_share"] = *own_share;
-        json["rails"][i]["lost_links"] = use.lost;
-      }
+  static void add_rail_use(const RailUse& use, Json& rail, Json& communicator) {
+    add_to(communicator, "failovers", use.failovers);
+    add_to(rail, "failovers", use.failovers);
+    if (const std::optional<double> own_share = use.own_share()) {
+      rail["links"] = use.links;
+      rail["own_share"] = *own_share;
+      rail["lost_links"] = use.lost;
     }
   }
 
@@ -220,7 +215,7 @@ class Reporter {
               {"pending_bytes", connection.pending_bytes},
               {"completed", connection.completed},
               {"completed_bytes", connection.completed_bytes},
-              {"failovers", connection.failovers}};
+              {"failovers", connection.rail_use.failovers}};
     if (connection.pending > 0) {
       json["waits_for"] = wait(connection);
     }

@@ -20,6 +20,7 @@
 #include "os/clock.hpp"
 #include "os/peer_memory.hpp"
 #include "transport/frame.hpp"
+#include "transport/rail_use.hpp"
 
 namespace ho {
 
@@ -122,19 +123,6 @@ struct WaitHint {
   bool network_releases = false;
 };
 
-// What has become of the links whose own rail is this one.
-struct RailUse {
-  uint64_t failovers = 0;  // how often they have left it, or come back to it
-  uint32_t links = 0;      // that have connections
-  double away = 0;         // of them, by the part of their messages that goes over other rails
-  uint32_t lost = 0;       // that have none, are waited for, and try for some
-  // The part of the messages of all that it carries; nothing: there are none to speak of.
-  [[nodiscard]] std::optional<double> own_share() const {
-    const uint32_t all = links + lost;
-    return all == 0 ? std::nullopt : std::optional((links - away) / all);
-  }
-};
-
 class Transport {
  public:
   Transport() = default;
@@ -177,14 +165,14 @@ class Transport {
   [[nodiscard]] virtual Service service() const { return Service::kNone; }
   // By this host's rails, where links fail over; else nothing.
   [[nodiscard]] virtual std::span<const RailUse> rail_use() const { return {}; }
-  // Of all rails.
-  [[nodiscard]] uint64_t failovers() const {
-    uint64_t all = 0;
+  [[nodiscard]] RailUse all_rail_use() const {
+    RailUse all;
     for (const RailUse& rail : rail_use()) {
-      all += rail.failovers;
+      all += rail;
     }
     return all;
   }
+  [[nodiscard]] uint64_t failovers() const { return all_rail_use().failovers; }
   // Whether a try call that is never repeated touches the caller's memory no more. Where not, the
   // transport must not make progress once the memory is the caller's again.
   [[nodiscard]] virtual bool forgets_abandoned() { return true; }

@@ -63,6 +63,7 @@ BuiltinDevice make_device(const std::string& name,
                           const std::string& interface_name) {
   BuiltinDevice device;
   device.properties.name = name;
+  device.properties.address = address;
   device.properties.guid = guid_of(host_id, name);
   device.properties.memory_kinds = kHostMemory;
   device.properties.speed_mbps = static_cast<int32_t>(kUnknownMbit);

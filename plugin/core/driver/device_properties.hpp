@@ -15,6 +15,7 @@ inline constexpr int32_t kDmaBufMemory = 4;
 
 struct DeviceProperties {
   std::string name;      // "eth0"; one device of NCCL's topology per name
+  std::string address;   // numeric, of TCP; "" where it has none
   std::string pci_path;  // "/sys/class/net/eth0/device" resolved; "" where there is none
   uint64_t guid = 0;
   int32_t memory_kinds = kHostMemory;

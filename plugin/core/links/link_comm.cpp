@@ -104,7 +104,7 @@ void LinkComm::progress_or_leave() {
 void LinkComm::progress() {
   // Also after a failure: what is on its way may be the notice of it.
   Status status = connection_.transport->progress();
-  counts().set_failovers(connection_.transport->failovers());
+  counts().set_rail_use(connection_.transport->all_rail_use());
   if (failed()) {
     return;
   }

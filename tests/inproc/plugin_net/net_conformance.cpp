@@ -328,7 +328,8 @@ Status seen(Pair& pair) {
   for (const bool sends : {false, true}) {
     HORING_ASSIGN(const WatchedConnection done, seen_on(*pair.net, sends));
     HORING_TRY(expect(done.pending == 0 && done.pending_bytes == 0 && done.completed == 1 &&
-                          done.completed_bytes == kSize && !done.failed && done.failovers == 0,
+                          done.completed_bytes == kSize && !done.failed &&
+                          done.rail_use.failovers == 0,
                       "one message of 700 bytes that is over"));
   }
   return {};

@@ -266,6 +266,9 @@ class UnderNccl(Case):
         self.check_hang(view)
         self.assertEqual({each["collnet"] for each in self.connections(view, 0)}, {False})
         self.assertEqual({each["failovers"] for each in self.connections(view, 0)}, {0})
+        rails = [rail for each in view["ranks"][0]["report"]["communicators"] for rail in each["rails"]]
+        self.assertNotIn("", {rail["address"] for rail in rails})
+        self.assertEqual({rail["own_share"] for rail in rails if "links" in rail}, {1} if failover == "1" else set())
         self.assertRegex(self.status().stdout, r"(?m)^ +0 +\S+ +\d+ +\d.* for \d.* \(.*RANK 1")
 
     def test_connections_that_wait_name_the_stopped_peer(self):

@@ -138,14 +138,15 @@ TEST_CASE("bytes that are no text do not break a report") {
 
 TEST_CASE("communicators of NCCL are told by the connections and rails that they use") {
   WatchedJob job{.job = 0xc0ffee, .rank = 2, .world_size = 8, .host = "node0"};
-  job.devices = {{"eth0", "", 25000}};
+  job.devices = {{"eth0", "10.1.0.1", 25000}, {"eth1", "10.2.0.1", 25000}};
   job.network = [] {
     WatchedConnection own{.comm_id = 7, .context = 1, .device = "eth0", .peer = "10.1.0.2:4000"};
     own.completed = 3;
     own.completed_bytes = 300;
-    own.failovers = 2;
+    own.rail_use = {.failovers = 2, .links = 1, .away = 0.75};
     WatchedConnection late = own;
     late.context = 2;  // the rail's
+    late.rail_use.away = 0;
     late.sends = true;
     late.pending = 1;
     late.since_ns = 950;
@@ -154,6 +155,7 @@ TEST_CASE("communicators of NCCL are told by the connections and rails that they
     early.since_ns = 940;
     early.sends = false;
     early.pending_bytes = 77;
+    early.rail_use = {.failovers = 2, .lost = 1};
     WatchedConnection another{
         .comm_id = 8, .context = 3, .peer = "RANK x on node1", .failed = true};
     another.pending = 1;
@@ -172,7 +174,12 @@ TEST_CASE("communicators of NCCL are told by the connections and rails that they
   CHECK(first.at("completed_bytes") == 1300);
   CHECK(first.at("failovers") == 6);
   CHECK(first.at("rails").at(0).at("interface") == "eth0");
+  CHECK(first.at("rails").at(0).at("address") == "10.1.0.1");
   CHECK(first.at("rails").at(0).at("failovers") == 6);
+  CHECK(first.at("rails").at(0).at("links") == 2);
+  CHECK(first.at("rails").at(0).at("lost_links") == 1);
+  CHECK(first.at("rails").at(0).at("own_share").get<double>() == Approx(1.25 / 3));
+  CHECK_FALSE(first.at("rails").at(1).contains("own_share"));
   const nlohmann::json& call = first.at("operations").at(0);
   CHECK(call.at("call") == "all_reduce");
   CHECK(call.at("number") == 11);

@@ -38,10 +38,13 @@ std::optional<TcpProgress> tcp_progress(int fd) {
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, bytes.data(), &size) != 0 || size < kNeededBytes) {
     return std::nullopt;
   }
+  const uint64_t in_flight = load_at<uint32_t>(bytes, offsetof(tcp_info, tcpi_unacked));
+  const uint64_t segment_bytes = load_at<uint32_t>(bytes, offsetof(tcp_info, tcpi_snd_mss));
   return TcpProgress{.acknowledged_bytes = load_at<uint64_t>(bytes, kAcknowledgedAt),
                      .unsent_bytes = load_at<uint32_t>(bytes, kUnsentAt),
                      .busy_us = load_at<uint64_t>(bytes, kBusyAt),
                      .peer_full_us = load_at<uint64_t>(bytes, kPeerFullAt),
+                     .in_flight_bytes = in_flight * segment_bytes,
                      .round_trip_us = load_at<uint32_t>(bytes, offsetof(tcp_info, tcpi_rtt)),
                      .shortest_round_trip_us = load_at<uint32_t>(bytes, kShortestRoundTripAt)};
 }

@@ -456,7 +456,6 @@ void Failover::note_resumed() {
   const bool left = std::ranges::any_of(
       before, [&](const Path& path) { return std::ranges::count(over_, path) == 0; });
   own_rail_.on_connections(away_);
-  connections().on_agreed();
   choice_.on_flows(way.shares, way.dials, now);
   event_ = true;
   last_failure_ = Status();

@@ -254,12 +254,6 @@ size_t LinkConnections::pace(const RailPace& rate, Paced& paced, size_t wanted_b
   return std::min(wanted_bytes, paced.bytes);
 }
 
-void LinkConnections::on_agreed() {
-  for (const auto& connection : connections_) {
-    static_cast<void>(acknowledge_at_once(connection->socket().fd.get()));
-  }
-}
-
 std::vector<uint64_t> LinkConnections::acknowledged() const {
   std::vector<uint64_t> bytes;
   for (const auto& connection : connections_) {
@@ -308,6 +302,10 @@ Status LinkConnections::look(bool awaited) {
     HORING_TRY(failover.on ? connection->check_alive(context_.options.look, failover.silence)
                            : connection->check_alive(context_.options.look));
     context_.suspects |= connection->suspected();
+    if (failover.on) {
+      // Both ends have said something once, which is no sign that both of them send messages.
+      static_cast<void>(acknowledge_at_once(connection->socket().fd.get()));
+    }
     event_ |= awaited && connection->look_below_mark();
   }
   return {};

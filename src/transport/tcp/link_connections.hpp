@@ -86,9 +86,6 @@ class LinkConnections {
   [[nodiscard]] Result<bool> write(uint64_t number,
                                    OutgoingMessage& message,
                                    std::span<const ConstBytes> payload);
-  // Both ends have agreed on where to go on. What they said for that is no sign that both of them
-  // send (acknowledge_at_once).
-  void on_agreed();
   // By connection, what the peer's host has acknowledged of what was written.
   [[nodiscard]] std::vector<uint64_t> acknowledged() const;
   // Reads all that is there and closes the sockets: how many messages, from `number` on, are whole.

@@ -28,6 +28,10 @@ constexpr double kSlowerWithPauses = 0.6;
 // Nor is it well so soon: the few messages that it has then may all fit into a token bucket.
 constexpr size_t kWellSamplesWithPauses = 16;
 constexpr int64_t kTryAfterNs = 2000 * kMsInNs;
+// After which more messages than before have shown what the rail does.
+constexpr size_t kTrialSamples = 8;
+constexpr int64_t kTrialNs = 8000 * kMsInNs;
+constexpr double kSlowerInTrial = 0.8;
 // What another rail has not shown by then is not waited for.
 constexpr int64_t kComparisonNs = 3000 * kMsInNs;
 constexpr size_t kMaxSamples = 256;
@@ -35,6 +39,14 @@ constexpr size_t kMaxSamples = 256;
 constexpr int64_t kAtOnceNs = 5000 * kMsInNs;
 constexpr size_t kLater = 2;
 constexpr size_t kMuchLater = 4;
+
+std::optional<PathChoice::Better> without_news(std::optional<PathChoice::Better> better) {
+  if (better) {
+    better->reason = "";
+    better->news = false;
+  }
+  return better;
+}
 
 }  // namespace
 
@@ -86,6 +98,8 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   shares_ = std::move(shares);
   own_ = own;
   decided_ = false;
+  tried_from_ = only_home() || away() ? 0 : tried_from_;
+  shares_anew_ = shares_anew_ && only_home();
   rate_.restart();
   suspicion_.restart();
   if (!only_home() && !compares()) {
@@ -110,6 +124,7 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
 
 void PathChoice::on_lost(std::vector<Share> shares, const Path& failed, int64_t now_ns) {
   shares_ = std::move(shares);
+  shares_anew_ = own_ && !only_home() && !away() && !compares() && failed != options_.home;
   widen_at_ns_ = 0;
   if (failed == options_.home) {
     suspects_.clear();
@@ -180,10 +195,13 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
     suspects_.clear();
     widen_at_ns_ = 0;
   }
+  if (std::exchange(shares_anew_, false)) {  // a rail that helped is lost, and this one as slow
+    return share(shared_at_rate_, had_rate_, now_ns);
+  }
   const size_t more = options_.opens ? 0 : kOtherEndSamples;
   if (rate_.samples() >= RailRate::kSamples + more && rate_.slow(rate_.best())) {
     suspected_ = false;
-    return share(*rate_.now(), rate_.best(), now_ns);
+    return share(*rate_.now(), std::max(rate_.best(), suspicion_.usual()), now_ns);
   }
   if (suspicion_.confirmed() && suspicion_.raised(now_ns, 0)) {
     suspected_ = true;
@@ -203,18 +221,48 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
     return after_comparison(now_ns);
   }
   const double times = suspected_ ? kFasterWithPauses : kFaster;
-  const bool faster = rate_.now().value_or(0) >= times * shared_at_rate_;
+  const bool well = rate_.well(had_rate_);
+  const bool better = well || rate_.now().value_or(0) >= times * shared_at_rate_;
+  if (tried_from_ != 0) {
+    return after_trial(well, now_ns);
+  }
   const size_t enough =
       std::max(back_after_samples_, suspected_ ? kWellSamplesWithPauses : size_t{0});
-  const bool back = rate_.samples() >= enough && (rate_.well(had_rate_) || faster);
   const auto try_after_ns = static_cast<int64_t>(back_after_samples_) * kTryAfterNs;
-  if (back || (suspected_ && now_ns - flows_since_ns_ >= try_after_ns)) {
+  if ((rate_.samples() >= enough && better) || now_ns - flows_since_ns_ >= try_after_ns) {
+    return more(false, now_ns);
+  }
+  return carries_too_little() ? share(*rate_.at_most(), had_rate_, now_ns) : std::nullopt;
+}
+
+bool PathChoice::carries_too_little() const {
+  return suspected_ ? rate_.slow(kSlowerWithPauses * shared_at_rate_)
+                    : rate_.slow_with_queue(shared_at_rate_);
+}
+
+// A rail that seems well gets twice as much first: if it is not, that costs less.
+std::optional<PathChoice::Better> PathChoice::more(bool well, int64_t now_ns) {
+  const double rate = 2 * shared_at_rate_;
+  if (well || rate >= RailRate::kSlow * had_rate_) {
     back_since_ns_ = now_ns;
     return Better{over({options_.home}), ""};
   }
-  const bool slower = suspected_ ? rate_.slow(kSlowerWithPauses * shared_at_rate_)
-                                 : rate_.slow_with_queue(shared_at_rate_);
-  return slower ? share(*rate_.at_most(), had_rate_, now_ns) : std::nullopt;
+  tried_from_ = tried_from_ == 0 ? shared_at_rate_ : tried_from_;
+  return without_news(share(rate, had_rate_, now_ns));
+}
+
+std::optional<PathChoice::Better> PathChoice::after_trial(bool well, int64_t now_ns) {
+  const bool carries = well || rate_.well(shared_at_rate_);
+  const bool seen = rate_.samples() >= kTrialSamples;
+  const bool too_few = !seen && now_ns - flows_since_ns_ >= kTrialNs;
+  if (too_few || (seen && carries)) {
+    return more(well || too_few, now_ns);
+  }
+  if (!seen && !rate_.slow(kSlowerInTrial * shared_at_rate_)) {
+    return std::nullopt;
+  }
+  back_after_samples_ = std::min(kMuchLater * back_after_samples_, kMaxSamples);
+  return without_news(share(std::exchange(tried_from_, 0), had_rate_, now_ns));
 }
 
 // The own rail's connection stays, so the link is not one that is away.
@@ -282,6 +330,9 @@ void PathChoice::on_not_had(const std::vector<Share>& tried,
   }
   if (only_open(options_.home, tried)) {
     suspicion_.on_compared(RailSuspicion::Finding::kNothing, for_baseline_, now_ns);
+  }
+  if (tried_from_ != 0) {
+    shared_at_rate_ = std::exchange(tried_from_, 0);
   }
   widen_at_ns_ = now_ns + (only_home() ? kLongestProbeNs : kFirstProbeNs);
   rate_.restart();

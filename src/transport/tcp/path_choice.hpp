@@ -72,6 +72,9 @@ class PathChoice {
   [[nodiscard]] std::optional<Better> better_than_shared(int64_t now_ns);
   [[nodiscard]] std::optional<Better> compare();
   [[nodiscard]] std::optional<Better> after_comparison(int64_t now_ns);
+  [[nodiscard]] bool carries_too_little() const;
+  [[nodiscard]] std::optional<Better> more(bool well, int64_t now_ns);
+  [[nodiscard]] std::optional<Better> after_trial(bool well, int64_t now_ns);
   // rate: of the own rail; had: what would be well.
   [[nodiscard]] std::optional<Better> share(double rate, double had, int64_t now_ns);
 
@@ -91,6 +94,8 @@ class PathChoice {
   bool decided_ = false;       // what this comparison says
   bool for_baseline_ = false;  // that is why another rail is compared
   bool suspected_ = false;     // that is why the own rail's messages are shared
+  double tried_from_ = 0;      // the own rail has more of them than this rate allows; 0: not so
+  bool shares_anew_ = false;   // as before, once the own rail has all of them
   double shared_at_rate_ = 0;  // for which the weights were made
   double had_rate_ = 0;
   size_t back_after_samples_ = RailRate::kSamples;

@@ -15,13 +15,14 @@ constexpr uint64_t kSharedBytes = 256 << 10;
 
 // Of the time that data takes, the way itself has an eighth at most where round trips are so many
 // times as long as the shortest one, and where a rail that is well would need so long for the data
-// that is on its way. Less may take so long for another reason, such as a busy processor.
+// that is on its way. Less may take so long for another reason: a busy processor, or the peer's
+// kernel, which acknowledges a message of 64 KiB or less once its process has read it.
 constexpr uint32_t kLongRoundTrips = 8;
-constexpr double kMinOnTheWay = 16 << 10;
+constexpr uint64_t kMinOnTheWay = 96 << 10;
 
-bool long_round_trips(const TcpProgress& connection) {
-  return connection.round_trip_us / kLongRoundTrips >= connection.shortest_round_trip_us &&
-         connection.shortest_round_trip_us > 0;
+bool waits_on_the_way(const TcpProgress& connection) {
+  return connection.in_flight_bytes >= kMinOnTheWay && connection.shortest_round_trip_us > 0 &&
+         connection.round_trip_us / kLongRoundTrips >= connection.shortest_round_trip_us;
 }
 
 // At both looks, between which it had that rate.
@@ -29,16 +30,15 @@ bool waited(const TcpProgress& before, const TcpProgress& now, double rate, doub
   if (before.unsent_bytes > 0 && now.unsent_bytes > 0) {
     return true;
   }
-  const double on_the_way = rate * now.round_trip_us / 1e6;  // in the mean: Little's law
-  const double well = best * kLongRoundTrips * now.shortest_round_trip_us / 1e6;
-  return long_round_trips(before) && long_round_trips(now) &&
-         on_the_way >= std::max(kMinOnTheWay, well);
+  const double on_the_way = rate * now.round_trip_us;  // in the mean: Little's law
+  const double well = best * kLongRoundTrips * now.shortest_round_trip_us;
+  return waits_on_the_way(before) && waits_on_the_way(now) && on_the_way >= well;
 }
 
 }  // namespace
 
 bool may_wait(const TcpProgress& connection) {
-  return connection.unsent_bytes > 0 || long_round_trips(connection);
+  return connection.unsent_bytes > 0 || waits_on_the_way(connection);
 }
 
 void RailRate::look(const RailLook& now, bool shared) {
@@ -65,6 +65,9 @@ void RailRate::look(const RailLook& now, bool shared) {
   sample.queued =
       busy >= kBusyPart * seconds && waited(before->connection, now.connection, sample.rate, best_);
   if (!shared && !sample.queued) {
+    if (bytes >= kSharedBytes && !rates_.empty()) {  // so much found room
+      rates_.pop_back();
+    }
     return;
   }
   sample.at_most = sample.rate;

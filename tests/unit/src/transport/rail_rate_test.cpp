@@ -22,6 +22,7 @@ class Watched {
     bool queued = true;
     double others = 0;  // bytes a second that the rail carried besides
     uint32_t round_trip_us = 0;
+    uint64_t in_flight_bytes = 96 << 10;
   };
   void look(const Did& did, bool shared = false) {
     const double seconds = static_cast<double>(kLookNs) / 1e9;
@@ -32,6 +33,7 @@ class Watched {
     now_.connection.peer_full_us += static_cast<uint64_t>(did.closed * did.busy * seconds * 1e6);
     now_.connection.unsent_bytes = did.queued ? 5000 : 0;
     now_.connection.round_trip_us = did.round_trip_us;
+    now_.connection.in_flight_bytes = did.in_flight_bytes;
     now_.connection.shortest_round_trip_us = did.round_trip_us == 0 ? 0 : kShortestUs;
     now_.rail_bytes =
         now_.rail_bytes.value_or(0) + bytes + static_cast<uint64_t>(did.others * seconds);
@@ -69,10 +71,21 @@ TEST_CASE("samples without data to send, or with a peer that takes nothing, do n
   Watched watched;
   watched.look(6, {.bytes_per_second = 100e6});
   watched.look(20, {.bytes_per_second = 1e6, .queued = false});
-  watched.look(20, {.bytes_per_second = 50e6, .busy = 0.3});
   watched.look(20, {.bytes_per_second = 1e6, .closed = 0.9});
   watched.look(20, {.bytes_per_second = 0, .busy = 0, .queued = false});
   CHECK(*watched.rate().now() == Approx(100e6));
+  CHECK(watched.rate().samples() == 5);
+}
+
+TEST_CASE("a rail that has let much pass without a queue must show that it is slow again") {
+  Watched watched;
+  watched.look(6, {.bytes_per_second = 100e6});
+  watched.look(3, {.bytes_per_second = 50e6});
+  watched.look({.bytes_per_second = 50e6, .busy = 0.3});
+  watched.look({.bytes_per_second = 50e6});
+  CHECK_FALSE(watched.rate().slow(100e6));
+  watched.look(2, {.bytes_per_second = 50e6});
+  CHECK(watched.rate().slow(100e6));
 }
 
 TEST_CASE("data that waits in the network shows a rail's rate as data that waits in the host") {
@@ -87,17 +100,27 @@ TEST_CASE("data that waits in the network shows a rail's rate as data that waits
   };
   CHECK(look(100e6, 799) == 0);  // that is the way itself
   CHECK(look(100e6, 800) == Approx(100e6));
-  CHECK(look(25e6, 800) == Approx(100e6));  // so little is no queue on a rail with such a rate
-  CHECK(look(25e6, 3200, 0.7) == Approx(100e6));
+  CHECK(look(25e6, 800) == 0);  // so little is no queue on a rail with such a rate
+  CHECK(look(25e6, 3200, 0.7) == 0);
   CHECK(look(25e6, 3200) == Approx(25e6));
   CHECK(watched.rate().slow(100e6));
+  watched.look(9,  // the last bytes of messages, which the peer's process has not read yet
+               {.bytes_per_second = 5e6,
+                .queued = false,
+                .round_trip_us = 40'000,
+                .in_flight_bytes = 64 << 10});
+  CHECK_FALSE(watched.rate().slow(100e6));
 }
 
 TEST_CASE("a few bytes that take long say nothing of a rail that has no rate yet") {
   Watched watched;
-  watched.look(9, {.bytes_per_second = 1e6, .queued = false, .round_trip_us = 16'000});
+  watched.look(9,
+               {.bytes_per_second = 1e6,
+                .queued = false,
+                .round_trip_us = 90'000,
+                .in_flight_bytes = 90 << 10});
   CHECK_FALSE(watched.rate().now());
-  watched.look(9, {.bytes_per_second = 1e6, .queued = false, .round_trip_us = 17'000});
+  watched.look(9, {.bytes_per_second = 1e6, .queued = false, .round_trip_us = 96'000});
   CHECK(*watched.rate().now() == Approx(1e6));
 }
 

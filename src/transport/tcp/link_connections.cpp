@@ -324,6 +324,14 @@ std::optional<RailLooks> LinkConnections::look_at_rails(const Path& home, uint64
     if (!first) {
       look->second.connection.acknowledged_bytes += progress->acknowledged_bytes;
     }
+    if (first) {
+      // The kernel counts segments, and a small message may be one.
+      TcpProgress& connection = look->second.connection;
+      const uint64_t left = connection.acknowledged_bytes + connection.unsent_bytes;
+      const uint64_t written = connections_[i]->written_bytes();
+      connection.in_flight_bytes =
+          std::min(connection.in_flight_bytes, written > left ? written - left : 0);
+    }
     look->second.busy_us += progress->busy_us;
     look->second.peer_full_us += progress->peer_full_us;
     look->second.written_bytes += connections_[i]->written_bytes();

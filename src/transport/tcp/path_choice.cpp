@@ -95,15 +95,23 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
       suspicion_.on_compared(RailSuspicion::Finding::kNothing, for_baseline_, now_ns);
     }
   }
+  const bool peer_left = this->shares() && own_ && !own;  // it has lost a rail that helps
   shares_ = std::move(shares);
   own_ = own;
   decided_ = false;
-  tried_from_ = only_home() || away() ? 0 : tried_from_;
-  shares_anew_ = shares_anew_ && only_home();
+  shares_anew_ = only_home() && (shares_anew_ || peer_left);
+  if (proposed_ && own_ && this->shares()) {
+    shared_ = *proposed_;
+  } else {
+    end_trial();
+  }
+  proposed_.reset();
   rate_.restart();
   suspicion_.restart();
-  if (!only_home() && !compares()) {
-    suspicion_.on_left();
+  if (away()) {
+    suspicion_.on_lost();
+  } else if (this->shares()) {
+    suspicion_.on_shared();
   }
   std::erase_if(suspects_, [this](const Path& path) {
     return std::ranges::find(shares_, path, &Share::path) != shares_.end();
@@ -111,8 +119,10 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   if (!away()) {
     home_since_ns_ = away_since_ns_ == 0 ? home_since_ns_ : now_ns;
     away_since_ns_ = 0;
-    widen_at_ns_ = 0;
-    suspects_.clear();               // they may be well when the own rail becomes slow
+    widen_at_ns_ = shares_anew_ ? now_ns + kLongestProbeNs : 0;
+    if (!shares_anew_) {
+      suspects_.clear();  // they may be well when the own rail becomes slow
+    }
   } else if (away_since_ns_ == 0) {  // the peer has lost it, and left first
     widen_at_ns_ = 0;
     leave_home(now_ns);
@@ -124,7 +134,9 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
 
 void PathChoice::on_lost(std::vector<Share> shares, const Path& failed, int64_t now_ns) {
   shares_ = std::move(shares);
-  shares_anew_ = own_ && !only_home() && !away() && !compares() && failed != options_.home;
+  shares_anew_ = own_ && this->shares() && failed != options_.home;
+  end_trial();
+  proposed_.reset();
   widen_at_ns_ = 0;
   if (failed == options_.home) {
     suspects_.clear();
@@ -196,16 +208,16 @@ std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {
     widen_at_ns_ = 0;
   }
   if (std::exchange(shares_anew_, false)) {  // a rail that helped is lost, and this one as slow
-    return share(shared_at_rate_, had_rate_, now_ns);
+    return share(shared_);
   }
   const size_t more = options_.opens ? 0 : kOtherEndSamples;
   if (rate_.samples() >= RailRate::kSamples + more && rate_.slow(rate_.best())) {
     suspected_ = false;
-    return share(*rate_.now(), std::max(rate_.best(), suspicion_.usual()), now_ns);
+    return share(for_first_time(*rate_.now(), std::max(rate_.best(), suspicion_.usual()), now_ns));
   }
   if (suspicion_.confirmed() && suspicion_.raised(now_ns, 0)) {
     suspected_ = true;
-    return share(suspicion_.rate(), suspicion_.usual(), now_ns);
+    return share(for_first_time(suspicion_.rate(), suspicion_.usual(), now_ns));
   }
   // Where the kernel is seen with bytes to send at times, that is the better measure, if it comes.
   const size_t waits = rate_.samples() > 0 && rate_.best() > 0 ? RailSuspicion::kSamples : 0;
@@ -220,49 +232,70 @@ std::optional<PathChoice::Better> PathChoice::better_than_shared(int64_t now_ns)
   if (compares()) {
     return after_comparison(now_ns);
   }
-  const double times = suspected_ ? kFasterWithPauses : kFaster;
-  const bool well = rate_.well(had_rate_);
-  const bool better = well || rate_.now().value_or(0) >= times * shared_at_rate_;
-  if (tried_from_ != 0) {
-    return after_trial(well, now_ns);
+  if (shared_.tried_from) {
+    return after_trial(now_ns);
   }
+  const double times = suspected_ ? kFasterWithPauses : kFaster;
+  const bool better =
+      rate_.well(shared_.had_rate) || rate_.now().value_or(0) >= times * shared_.at_rate;
   const size_t enough =
-      std::max(back_after_samples_, suspected_ ? kWellSamplesWithPauses : size_t{0});
-  const auto try_after_ns = static_cast<int64_t>(back_after_samples_) * kTryAfterNs;
+      std::max(shared_.back_after_samples, suspected_ ? kWellSamplesWithPauses : size_t{0});
+  const auto try_after_ns = static_cast<int64_t>(shared_.back_after_samples) * kTryAfterNs;
   if ((rate_.samples() >= enough && better) || now_ns - flows_since_ns_ >= try_after_ns) {
     return more(false, now_ns);
   }
-  return carries_too_little() ? share(*rate_.at_most(), had_rate_, now_ns) : std::nullopt;
+  if (!carries_too_little()) {
+    return std::nullopt;
+  }
+  Shared less = shared_;
+  less.at_rate = *rate_.at_most();
+  return share(less);
 }
 
 bool PathChoice::carries_too_little() const {
-  return suspected_ ? rate_.slow(kSlowerWithPauses * shared_at_rate_)
-                    : rate_.slow_with_queue(shared_at_rate_);
+  return suspected_ ? rate_.slow(kSlowerWithPauses * shared_.at_rate)
+                    : rate_.slow_with_queue(shared_.at_rate);
 }
 
 // A rail that seems well gets twice as much first: if it is not, that costs less.
 std::optional<PathChoice::Better> PathChoice::more(bool well, int64_t now_ns) {
-  const double rate = 2 * shared_at_rate_;
-  if (well || rate >= RailRate::kSlow * had_rate_) {
+  Shared more = shared_;
+  more.at_rate *= 2;
+  if (well || more.at_rate >= RailRate::kSlow * shared_.had_rate) {
     back_since_ns_ = now_ns;
     return Better{over({options_.home}), ""};
   }
-  tried_from_ = tried_from_ == 0 ? shared_at_rate_ : tried_from_;
-  return without_news(share(rate, had_rate_, now_ns));
+  more.tried_from = shared_.tried_from.value_or(shared_.at_rate);
+  return without_news(share(more));
 }
 
-std::optional<PathChoice::Better> PathChoice::after_trial(bool well, int64_t now_ns) {
-  const bool carries = well || rate_.well(shared_at_rate_);
-  const bool seen = rate_.samples() >= kTrialSamples;
-  const bool too_few = !seen && now_ns - flows_since_ns_ >= kTrialNs;
-  if (too_few || (seen && carries)) {
-    return more(well || too_few, now_ns);
+// What has shown too little by then, or not enough each time, gets all back: it is found again if
+// that was wrong.
+std::optional<PathChoice::Better> PathChoice::after_trial(int64_t now_ns) {
+  const bool late = now_ns - flows_since_ns_ >= kTrialNs;
+  const bool seen = rate_.samples() >= (late ? RailRate::kSamples : kTrialSamples);
+  const bool well = rate_.well(shared_.had_rate);
+  if (seen && (well || rate_.well(shared_.at_rate))) {
+    return more(well, now_ns);
   }
-  if (!seen && !rate_.slow(kSlowerInTrial * shared_at_rate_)) {
+  if (!seen && !late && !rate_.slow(kSlowerInTrial * shared_.at_rate)) {
     return std::nullopt;
   }
-  back_after_samples_ = std::min(kMuchLater * back_after_samples_, kMaxSamples);
-  return without_news(share(std::exchange(tried_from_, 0), had_rate_, now_ns));
+  const bool slow = seen || !late;
+  if (!slow || shared_.back_after_samples == kMaxSamples) {
+    return more(true, now_ns);
+  }
+  Shared as_before = shared_;
+  as_before.at_rate = *as_before.tried_from;
+  as_before.tried_from.reset();
+  as_before.back_after_samples = std::min(kMuchLater * shared_.back_after_samples, kMaxSamples);
+  return without_news(share(as_before));
+}
+
+void PathChoice::end_trial() {
+  if (shared_.tried_from) {
+    shared_.at_rate = *std::exchange(shared_.tried_from, std::nullopt);
+  }
 }
 
 // The own rail's connection stays, so the link is not one that is away.
@@ -289,30 +322,35 @@ std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
   return Better{.shares = over({options_.home}), .reason = "", .news = false};
 }
 
-std::optional<PathChoice::Better> PathChoice::share(double rate, double had, int64_t now_ns) {
+// A rail that comes and goes gets its messages back ever later.
+PathChoice::Shared PathChoice::for_first_time(double rate, double had, int64_t now_ns) const {
+  const int64_t had_for_ns = now_ns - back_since_ns_;
+  const bool again = back_since_ns_ != 0 && had_for_ns < kLongestProbeNs;
+  const size_t times = had_for_ns < kAtOnceNs ? kMuchLater : kLater;
+  Shared shared{.at_rate = rate, .had_rate = had};
+  if (again) {
+    shared.back_after_samples = std::min(times * shared_.back_after_samples, kMaxSamples);
+  }
+  return shared;
+}
+
+std::optional<PathChoice::Better> PathChoice::share(Shared as) {
   std::vector<Path> paths = others();
-  const RailWeights weights = weights_of_slow_rail(rate / had, paths.size());
+  const auto most = static_cast<double>(kMaxWeight * paths.size());
+  as.at_rate = std::max(as.at_rate, as.had_rate / (1 + most));  // no weights say less
+  const RailWeights weights = weights_of_slow_rail(as.at_rate / as.had_rate, paths.size());
   if (weights.other == 0) {
     return std::nullopt;
   }
-  if (only_home()) {
-    // A rail that comes and goes gets its messages back ever later.
-    const int64_t had_for_ns = now_ns - back_since_ns_;
-    const bool again = back_since_ns_ != 0 && had_for_ns < kLongestProbeNs;
-    const size_t times = had_for_ns < kAtOnceNs ? kMuchLater : kLater;
-    back_after_samples_ =
-        again ? std::min(times * back_after_samples_, kMaxSamples) : RailRate::kSamples;
-  }
-  shared_at_rate_ = rate;
-  had_rate_ = had;
+  proposed_ = as;
   paths.insert(paths.begin(), options_.home);
   std::vector<Share> shares = over(paths);
   for (Share& share : shares) {
     share.weight = share.path == options_.home ? weights.own : weights.other;
   }
   return Better{std::move(shares),
-                "the rail is slow, " + bytes_text(rate) + " a second, where " + bytes_text(had) +
-                    " is usual"};
+                "the rail is slow, " + bytes_text(as.at_rate) + " a second, where " +
+                    bytes_text(as.had_rate) + " is usual"};
 }
 
 void PathChoice::on_not_had(const std::vector<Share>& tried,
@@ -331,10 +369,9 @@ void PathChoice::on_not_had(const std::vector<Share>& tried,
   if (only_open(options_.home, tried)) {
     suspicion_.on_compared(RailSuspicion::Finding::kNothing, for_baseline_, now_ns);
   }
-  if (tried_from_ != 0) {
-    shared_at_rate_ = std::exchange(tried_from_, 0);
-  }
-  widen_at_ns_ = now_ns + (only_home() ? kLongestProbeNs : kFirstProbeNs);
+  proposed_.reset();
+  const int64_t pause = shares() ? kTrialNs : kFirstProbeNs;
+  widen_at_ns_ = now_ns + (only_home() ? kLongestProbeNs : pause);
   rate_.restart();
   suspicion_.restart();
   on_not_reached(blamed);

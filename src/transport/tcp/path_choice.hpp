@@ -60,9 +60,18 @@ class PathChoice {
   void on_not_had(const std::vector<Share>& tried, const std::vector<Path>& blamed, int64_t now_ns);
 
  private:
+  // Weights for a slow own rail.
+  struct Shared {
+    double at_rate = 0;   // for which they were made
+    double had_rate = 0;  // what would be well
+    // The own rail has more messages than this rate allows: that is tried.
+    std::optional<double> tried_from{};
+    size_t back_after_samples = RailRate::kSamples;
+  };
   [[nodiscard]] bool only_home() const;
   [[nodiscard]] bool away() const;
   [[nodiscard]] bool compares() const;
+  [[nodiscard]] bool shares() const { return !only_home() && !away() && !compares(); }
   [[nodiscard]] bool suspect(const Path& path) const;
   void leave_home(int64_t now_ns);
   // The other equal rails that may carry messages.
@@ -74,9 +83,10 @@ class PathChoice {
   [[nodiscard]] std::optional<Better> after_comparison(int64_t now_ns);
   [[nodiscard]] bool carries_too_little() const;
   [[nodiscard]] std::optional<Better> more(bool well, int64_t now_ns);
-  [[nodiscard]] std::optional<Better> after_trial(bool well, int64_t now_ns);
-  // rate: of the own rail; had: what would be well.
-  [[nodiscard]] std::optional<Better> share(double rate, double had, int64_t now_ns);
+  [[nodiscard]] std::optional<Better> after_trial(int64_t now_ns);
+  void end_trial();
+  [[nodiscard]] Shared for_first_time(double rate, double had, int64_t now_ns) const;
+  [[nodiscard]] std::optional<Better> share(Shared as);
 
   const Options options_;
   std::vector<Share> shares_;  // in use, or lost; none: there have been none
@@ -91,14 +101,12 @@ class PathChoice {
   RailRate rate_;
   RailSuspicion suspicion_;
   size_t comparisons_ = 0;
-  bool decided_ = false;       // what this comparison says
-  bool for_baseline_ = false;  // that is why another rail is compared
-  bool suspected_ = false;     // that is why the own rail's messages are shared
-  double tried_from_ = 0;      // the own rail has more of them than this rate allows; 0: not so
-  bool shares_anew_ = false;   // as before, once the own rail has all of them
-  double shared_at_rate_ = 0;  // for which the weights were made
-  double had_rate_ = 0;
-  size_t back_after_samples_ = RailRate::kSamples;
+  bool decided_ = false;            // what this comparison says
+  bool for_baseline_ = false;       // that is why another rail is compared
+  bool suspected_ = false;          // that is why the own rail's messages are shared
+  bool shares_anew_ = false;        // as before, once the own rail has all of them
+  Shared shared_{};                 // in use, or last
+  std::optional<Shared> proposed_;  // until they are had
   int64_t back_since_ns_ = 0;
 };
 

@@ -192,9 +192,16 @@ void RailSuspicion::on_compared(Finding finding, bool for_baseline, int64_t now_
   }
 }
 
-void RailSuspicion::on_left() {
+void RailSuspicion::on_shared() {
   compared_ = false;
   pause_ = {.until_ns = pause_.until_ns};
+}
+
+void RailSuspicion::on_lost() {
+  on_shared();
+  for (auto& [other_class, of_size] : of_size_) {
+    of_size.confirmed = 0;
+  }
 }
 
 void RailSuspicion::Pause::begin(int64_t now_ns) {

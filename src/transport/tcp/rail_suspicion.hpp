@@ -88,7 +88,9 @@ class RailSuspicion {
   [[nodiscard]] bool confirmed() const;
   // The own rail carries all messages no more. If it does again, and is as slow as it was at once,
   // it needs no other comparison.
-  void on_left();
+  void on_shared();
+  // Nor any, because it is lost.
+  void on_lost();
 
  private:
   // Of messages of about one size.

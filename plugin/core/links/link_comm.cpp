@@ -17,6 +17,9 @@ namespace {
 constexpr std::chrono::seconds kShutdown{3};
 constexpr std::chrono::microseconds kShutdownPause{100};
 
+// Where receives follow each other sooner, the peer need not be acknowledged any sooner.
+constexpr int64_t kLongIdleNs = 200'000;
+
 }  // namespace
 
 LinkComm::LinkComm(LinkConnection connection) : connection_(std::move(connection)) {}
@@ -159,7 +162,7 @@ bool LinkComm::serve() {
 
 // false: nothing is here.
 Result<bool> LinkComm::begin_head() {
-  HORING_ASSIGN(const std::optional<Frame> found, peek(active() > 0 || served_));
+  HORING_ASSIGN(const std::optional<Frame> found, peek(awaits() || served_));
   if (!found) {
     return false;
   }
@@ -341,6 +344,10 @@ Reply LinkRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, LinkRequest
   for (size_t i = 0; i < buffers.size(); ++i) {
     free->messages.at(i) = {.buffer = buffers[i]};
   }
+  if (missing_ == 0) {
+    was_idle_ns_ = now_ns() - idle_since_ns_;
+  }
+  missing_ += buffers.size();
   progress_or_leave();
   *request = free;
   return Reply::kSuccess;
@@ -348,7 +355,11 @@ Reply LinkRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, LinkRequest
 
 Status LinkRecvComm::advance() {
   HORING_TRY(receive());
-  return announce();
+  HORING_TRY(announce());
+  if (missing_ == 0 && was_idle_ns_ >= kLongIdleNs) {
+    await_nothing();
+  }
+  return {};
 }
 
 LinkRequest* LinkRecvComm::find(uint32_t sequence) {
@@ -433,7 +444,13 @@ Result<Bytes> LinkRecvComm::destination_of(LinkMessage kind, const Frame& frame)
 
 Status LinkRecvComm::take(LinkMessage /*kind*/, const Frame& frame) {
   const LinkPiece piece = piece_of(frame);
-  ++find(piece.sequence)->messages.at(piece.slot).pieces;
+  LinkRequest& request = *find(piece.sequence);
+  ++request.messages.at(piece.slot).pieces;
+  HORING_ASSIGN(const bool whole, is_done(request, piece.slot));
+  missing_ -= whole ? 1 : 0;
+  if (missing_ == 0) {
+    idle_since_ns_ = now_ns();
+  }
   return {};
 }
 

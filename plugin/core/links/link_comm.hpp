@@ -82,6 +82,8 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   [[nodiscard]] virtual Status advance() = 0;
   // A message that is here, of another kind than kLeaving: where its payload goes.
   [[nodiscard]] virtual Result<Bytes> destination_of(LinkMessage kind, const Frame& frame) = 0;
+  // A message is waited for.
+  [[nodiscard]] virtual bool awaits() const { return active() > 0; }
   // It waits in the link for its receive, which announces nothing.
   [[nodiscard]] virtual bool is_early(const Frame& /*frame*/) const { return false; }
   // All of it is there.
@@ -99,6 +101,7 @@ class LinkComm : public CarriedComm<LinkComm, LinkRequest> {
   }
   void end_service() { service_.reset(); }
   void note_more() { more_ = true; }
+  void await_nothing() { connection_.transport->await_nothing(); }
   [[nodiscard]] bool peer_leaves() const { return peer_leaves_; }
   [[nodiscard]] bool ordered() const { return ordered_; }
   // An error of the calls, not of the link.
@@ -180,6 +183,7 @@ class LinkRecvComm final : public LinkComm {
  private:
   [[nodiscard]] Status advance() override;
   [[nodiscard]] Result<Bytes> destination_of(LinkMessage kind, const Frame& frame) override;
+  [[nodiscard]] bool awaits() const override { return missing_ > 0; }
   [[nodiscard]] bool is_early(const Frame& frame) const override;
   [[nodiscard]] Status take(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Result<bool> is_done(LinkRequest& request, uint32_t message) override;
@@ -189,6 +193,10 @@ class LinkRecvComm final : public LinkComm {
   std::array<LinkRequest, kMaxRequests> requests_;
   uint64_t next_sequence_ = 1;
   uint64_t announced_ = 0;
+  // Messages of all requests. Since when there is none, and for how long there was none before.
+  size_t missing_ = 0;
+  int64_t idle_since_ns_ = 0;
+  int64_t was_idle_ns_ = 0;
   // Of receive announced_ + 1, while it is being sent.
   std::array<std::byte, kMaxCreditBytes> credit_{};
   size_t credit_bytes_ = 0;

@@ -262,7 +262,10 @@ void Connection::await_rest(HeaderRead how, size_t payload_bytes) {
   const size_t missing = how == HeaderRead::kAlone && !header_complete()
                              ? kFrameBytes - header_bytes_
                              : kFrameBytes - header_bytes_ + payload_bytes - payload_bytes_;
-  const size_t wanted = missing <= kSmallPayloadBytes ? 1 : std::min(missing, kMaxLowWaterBytes);
+  set_low_water(missing <= kSmallPayloadBytes ? 1 : std::min(missing, kMaxLowWaterBytes));
+}
+
+void Connection::set_low_water(size_t wanted) {
   if (wanted == low_water_bytes_) {
     return;
   }

@@ -31,6 +31,8 @@ namespace ho::tcp {
 inline constexpr size_t kSmallPayloadBytes = 2048;
 inline constexpr size_t kAheadBytes = 4096;
 inline constexpr size_t kMaxLowWaterBytes = 65536;
+// While nobody waits for a message.
+inline constexpr size_t kUnawaitedLowWaterBytes = 1 << 20;
 
 // How the rest of a header is fetched.
 enum class HeaderRead : uint8_t {
@@ -92,6 +94,12 @@ class Connection {
   // Called when a read of the head message would block: the next edge comes when the rest of its
   // header, read as said, and of its payload can be read, or as much as the mark may ask for.
   void await_rest(HeaderRead how, size_t payload_bytes);
+  // Nobody waits for the next message, so it needs no edge before begin_awaiting(). The kernel
+  // acknowledges at once what lies below the mark, and else only what has been read.
+  void await_nothing() { set_low_water(kUnawaitedLowWaterBytes); }
+  [[nodiscard]] bool awaits_nothing() const { return low_water_bytes_ == kUnawaitedLowWaterBytes; }
+  // Somebody does: before each read of its header.
+  void begin_awaiting() { socket_->readable |= awaits_nothing(); }
   // Bytes that lie below the mark can be read from now on; true if there were any. Call about once
   // a second while a message is awaited.
   [[nodiscard]] bool look_below_mark();
@@ -125,6 +133,7 @@ class Connection {
   [[nodiscard]] Result<size_t> read_into(std::span<iovec> buffers);
   // Reads behind what is ahead; false: would block.
   [[nodiscard]] Result<bool> fill_ahead();
+  void set_low_water(size_t wanted);
   size_t take_ahead(std::byte* to, size_t limit);
   [[nodiscard]] size_t whole_messages() const;
 

@@ -1,11 +1,13 @@
 // What the links of one transport share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "os/clock.hpp"
 #include "transport/tcp/pacer.hpp"
 #include "transport/tcp/poller.hpp"
 #include "transport/tcp/replay.hpp"
@@ -21,9 +23,16 @@ struct Context {
   uint64_t turn = 0;               // calls of progress()
   uint32_t open_connections = 0;
   bool watches_peers = false;  // nobody else does
-  bool suspects = false;       // a silence, since the last tick: the next one comes soon
+  bool suspects = false;       // something, since the last tick: the next one comes soon
   ReplayBudget replay{ReplayBudget::used_by_process()};
   std::vector<RailUse> rail_use{};  // by this host's rails; empty without failover
+
+  // Between two looks at the links, unless something makes the next one come soon.
+  [[nodiscard]] int64_t tick_ns() const {
+    constexpr int64_t kLongestNs = 1'000'000'000;
+    const FailoverOptions& failover = options.failover;
+    return failover.on ? std::min(kLongestNs, ns_of(failover.silence) / 4) : kLongestNs;
+  }
 };
 
 // "rank 3" or peer_name, and "rank 3, rail 0" or peer_name.

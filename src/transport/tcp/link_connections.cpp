@@ -13,6 +13,19 @@
 #include "os/tcp_progress.hpp"
 
 namespace ho::tcp {
+namespace {
+
+// A peer's kernel acknowledges several segments at once, but one alone only when its process reads.
+// A message that is too long to be sent as one could end with a single segment; so its last part is
+// written for itself.
+size_t next_part(const OutgoingMessage& message) {
+  constexpr size_t kSentAsOne = 60'000;
+  constexpr size_t kLastPart = 16'384;
+  const size_t rest = message.bytes - message.offset;
+  return message.bytes > kSentAsOne && rest >= 2 * kLastPart ? rest - kLastPart : rest;
+}
+
+}  // namespace
 
 LinkConnections::LinkConnections(Context& context, const LinkKey& key, bool& event)
     : LinkConnections(context,
@@ -221,7 +234,7 @@ Result<bool> LinkConnections::write(uint64_t number,
   Connection& connection = *connections_[index];
   Paced& paced = paced_[index];
   while (message.offset < message.bytes) {
-    size_t limit = message.bytes - message.offset;
+    size_t limit = next_part(message);
     if (const auto& rate = own_rail(way_.shares[index].path).pace) {
       limit = pace(*rate, paced, limit);
       if (limit == 0) {
@@ -370,6 +383,12 @@ Status LinkConnections::look_for_peer(bool wanted) {
   const RailInterface& rail = own_rail(path);
   HORING_ASSIGN(const SocketAddress address, address_on(rail, peer_address(path), peer.port));
   return peer_port_.check(rail, address);
+}
+
+void LinkConnections::await_nothing() {
+  for (const auto& connection : connections_) {
+    connection->await_nothing();
+  }
 }
 
 bool LinkConnections::finish_output() {

@@ -106,6 +106,7 @@ class LinkConnections {
 
   // Ends the output of all; true: a peer's host has not acknowledged all of it.
   [[nodiscard]] bool finish_output();
+  void await_nothing();
   // Of the connections, without this object.
   [[nodiscard]] uint64_t memory_bytes() const;
 

@@ -180,6 +180,7 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
                                      Connection& connection) {
   while (!head_checked_) {
     const HeaderRead how = header_read(expected.payload_bytes);
+    connection.begin_awaiting();
     HORING_ASSIGN(const bool complete, connection.read_header(how, parts));
     if (!complete) {
       connection.await_rest(how, expected.payload_bytes);
@@ -204,7 +205,7 @@ Result<bool> TcpLink::receive_header(const Frame& expected,
 
 Result<std::optional<Frame>> TcpLink::try_peek(bool awaited) {
   HORING_TRY(awaited ? enter_call() : error_);
-  Result<std::optional<Frame>> found = peek_open();
+  Result<std::optional<Frame>> found = peek_open(awaited);
   if (found.ok()) {
     return found;
   }
@@ -213,12 +214,17 @@ Result<std::optional<Frame>> TcpLink::try_peek(bool awaited) {
   return std::optional<Frame>();
 }
 
-Result<std::optional<Frame>> TcpLink::peek_open() {
+Result<std::optional<Frame>> TcpLink::peek_open(bool awaited) {
   while (Connection* const connection = receiving_connection()) {
     const HeaderRead how = header_read(0);
+    if (awaited) {
+      connection->begin_awaiting();
+    }
     HORING_ASSIGN(const bool complete, connection->read_header(how, {}));
     if (!complete) {
-      connection->await_rest(how, 0);
+      if (awaited || !connection->awaits_nothing()) {
+        connection->await_rest(how, 0);
+      }
       return std::optional<Frame>();
     }
     HORING_ASSIGN(const Frame frame, decode(connection->header()));
@@ -287,6 +293,12 @@ void TcpLink::advance_failover() {
 
 bool TcpLink::recently_used() const {
   return last_used_turn_ + kIdleTurns >= context_.turn;
+}
+
+void TcpLink::await_nothing() {
+  if (!recv_active_ && messages_flow()) {
+    connections().await_nothing();
+  }
 }
 
 bool TcpLink::all_arrived() {

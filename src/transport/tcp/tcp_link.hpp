@@ -63,6 +63,8 @@ class TcpLink final : public Link {
   [[nodiscard]] bool finish_output() { return connections().finish_output(); }
   // What was accepted is with the peer's host, or will never be: true without failover.
   [[nodiscard]] bool all_arrived();
+  // TcpTransport::await_nothing.
+  void await_nothing();
   // Its connections are being replaced.
   [[nodiscard]] bool mending() const { return failover_ != nullptr && failover_->mending(); }
   // Failover::release_lent.
@@ -86,7 +88,7 @@ class TcpLink final : public Link {
   [[nodiscard]] Result<bool> receive_header(const Frame& expected,
                                             std::span<const Bytes> parts,
                                             Connection& connection);
-  [[nodiscard]] Result<std::optional<Frame>> peek_open();
+  [[nodiscard]] Result<std::optional<Frame>> peek_open(bool awaited);
   [[nodiscard]] LinkConnections& connections() {
     return failover_ == nullptr ? connections_ : failover_->connections();
   }

@@ -20,8 +20,6 @@ namespace ho {
 namespace tcp {
 namespace {
 
-constexpr int64_t kTickNs = 1'000'000'000;
-
 Status check_options(const TcpOptions& options) {
   const auto invalid = [](std::string text) {
     return Status(StatusCode::kInvalidArgument, "tcp transport: " + std::move(text));
@@ -92,7 +90,7 @@ class SocketTransport final : public TcpTransport {
     for (const RailInterface& rail : context_.options.rails) {
       endpoint_.rail_addresses.push_back(rail.address);
     }
-    next_tick_ns_ = now_ns() + tick_ns();
+    next_tick_ns_ = now_ns() + context_.tick_ns();
     context_.replay.most_bytes = context_.options.failover.copied_bytes;
     if (!context_.options.failover.on) {
       return {};
@@ -153,12 +151,12 @@ class SocketTransport final : public TcpTransport {
     }
     close_idle();
     if (now >= next_tick_ns_) {
-      next_tick_ns_ = now + tick_ns();
+      next_tick_ns_ = now + context_.tick_ns();
       for (const auto& link : order_) {
         link->tick();
       }
       if (std::exchange(context_.suspects, false) && context_.options.failover.on) {
-        next_tick_ns_ = now + tick_ns() / 4;
+        next_tick_ns_ = now + context_.tick_ns() / 4;
       }
     }
     if (context_.open_connections > 0 || context_.watches_peers) {
@@ -193,6 +191,11 @@ class SocketTransport final : public TcpTransport {
     context_.poller->wake_at(next_tick_ns_);
   }
 
+  void await_nothing() override {
+    for (const auto& link : order_) {
+      link->await_nothing();
+    }
+  }
   [[nodiscard]] bool all_arrived() override {
     return std::ranges::all_of(order_, [](const auto& link) { return link->all_arrived(); });
   }
@@ -255,11 +258,6 @@ class SocketTransport final : public TcpTransport {
     }
     interfaces_ = std::make_unique<Socket>(std::move(events));
     return context_.poller->add(*interfaces_);
-  }
-
-  [[nodiscard]] int64_t tick_ns() const {
-    const FailoverOptions& failover = context_.options.failover;
-    return failover.on ? std::min(kTickNs, ns_of(failover.silence) / 4) : kTickNs;
   }
 
   [[nodiscard]] Status check_key(const LinkKey& key) const {

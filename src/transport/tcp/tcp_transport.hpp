@@ -68,6 +68,10 @@ class TcpTransport : public Transport {
   [[nodiscard]] virtual uint32_t open_connections() const = 0;
   // All that was accepted is with the peers' hosts, or will never be: true without failover.
   [[nodiscard]] virtual bool all_arrived() = 0;
+  // Nothing is received before the next try_recv, or try_peek for which something is awaited. Until
+  // then the kernel acknowledges what comes as it does where somebody reads: so the peer sees how
+  // fast its rail is, and not how late this process. wait_fd() may not say that something came.
+  virtual void await_nothing() = 0;
   // wait_fd() becomes readable.
   virtual void wake() = 0;
 };

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "os/clock.hpp"
 #include "os/fd.hpp"
 
 namespace ho::tcp {
@@ -86,6 +88,15 @@ class Reader {
     return complete;
   }
   [[nodiscard]] size_t message_bytes() const { return message_.size(); }
+  // A whole message comes, and its reader's host has all of it.
+  void send_whole() {
+    send(0, message_.size());
+    const Deadline limit = deadline_after(std::chrono::seconds(60));
+    for (int here = 0; here < static_cast<int>(message_.size());) {
+      REQUIRE_FALSE(passed(limit));
+      REQUIRE(::ioctl(reader_.socket().fd.get(), FIONREAD, &here) == 0);
+    }
+  }
   Connection& connection() { return reader_; }
 
  private:
@@ -163,6 +174,40 @@ TEST_CASE("what stays below the mark is found by looking") {
   CHECK(reader.connection().may_read());
   CHECK_FALSE(reader.read());
   CHECK(reader.connection().header_complete());
+}
+
+TEST_CASE("what comes while nothing is awaited wakes nobody, and is read once it is awaited") {
+  Reader reader(connected_pair());
+  CHECK_FALSE(reader.read());
+  for (int message = 0; message < 3; ++message) {
+    reader.connection().await_nothing();
+    reader.send_whole();
+    CHECK_FALSE(reader.edge(0));
+    CHECK_FALSE(reader.connection().may_read());
+    reader.connection().begin_awaiting();
+    CHECK(reader.read());
+    CHECK_FALSE(reader.read());
+  }
+}
+
+TEST_CASE("who awaits a message again after nothing was awaited is woken for it") {
+  const bool comes_before = GENERATE(false, true);
+  Reader reader(connected_pair());
+  CHECK_FALSE(reader.read());
+  for (int message = 0; message < 3; ++message) {
+    reader.connection().await_nothing();
+    if (comes_before) {
+      reader.send_whole();
+      reader.connection().socket().readable = false;  // as after a read that came too soon
+    }
+    CHECK_FALSE(reader.read());
+    if (!comes_before) {
+      reader.send_whole();
+    }
+    REQUIRE(reader.edge(kLong));
+    CHECK(reader.read());
+    CHECK_FALSE(reader.read());
+  }
 }
 
 TEST_CASE("a message that leaves a few bytes at a time is each byte once, in order") {

@@ -237,46 +237,6 @@ TEST_CASE("failover: a slow rail keeps a part of its link's messages until it is
   run_until(1000, "tcp 127.0.0.1 -> 127.0.0.1, connected");
 }
 
-// The kernel has nothing queued, and each rail has the rate that the test gives it meanwhile.
-TEST_CASE("failover: a rail that seems slow in a job with pauses is compared with another one") {
-  const bool slow = GENERATE(true, false);
-  const Setting setting{.hosts = {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"},
-                        .silence = std::chrono::milliseconds(100)};
-  Ranks ranks(setting, uncut);
-  const Sizes sizes{8000, 5000, 7000, 0, 6000};
-  TcpProgress progress{};
-  int64_t last = now_ns();
-  const auto run_until = [&](uint64_t bytes_per_us, const auto& reached) {
-    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!reached()) {
-      INFO(ranks.link(0).to_string() << "; " << ranks.link(1).to_string());
-      REQUIRE(std::chrono::steady_clock::now() < late);
-      // At most so much that no stage is over before it is seen.
-      const uint64_t us = std::min<uint64_t>(static_cast<uint64_t>(now_ns() - last) / 1000, 10'000);
-      last = now_ns();
-      progress.busy_us += us;
-      progress.acknowledged_bytes += us * bytes_per_us;
-      ranks.progress(progress);
-      converse(ranks, sizes);
-    }
-  };
-  const auto both = [&](const std::string& text) {
-    return [&ranks, text] {
-      return has(ranks.link(0).to_string(), text) && has(ranks.link(1).to_string(), text);
-    };
-  };
-  run_until(1000, [&] { return progress.busy_us > 1'000'000; });
-  CHECK(has(ranks.link(0).to_string(), "tcp 127.0.0.1 -> 127.0.0.1, connected"));
-  run_until(250, both("127.0.0.2 -> 127.0.0.2 with 100 % and 127.0.0.1 -> 127.0.0.1 with 0 %"));
-  CHECK(ranks.link(0).rails() == 1);
-  if (slow) {
-    run_until(1000, both("tcp 127.0.0.1 -> 127.0.0.1, connected"));
-    CHECK(ranks.at(0).failovers() + ranks.at(1).failovers() == 0);
-    run_until(250, both("127.0.0.1 -> 127.0.0.1 with 31 % and 127.0.0.2 -> 127.0.0.2 with 23 %"));
-  }
-  run_until(slow ? 1000 : 250, both("tcp 127.0.0.1 -> 127.0.0.1, connected"));
-}
-
 TEST_CASE("failover: cut at random bytes while it goes over several rails, it loses nothing") {
   const auto seed = GENERATE(range(0U, 6U));
   std::mt19937 random(seed);  // NOLINT: the same run every time

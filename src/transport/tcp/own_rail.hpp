@@ -2,6 +2,7 @@
 // waited for and has none, or neither. Pure.
 #pragma once
 
+#include <cmath>
 #include <optional>
 
 #include "transport/transport.hpp"
@@ -19,9 +20,9 @@ class OwnRail {
   // It has connections, of which that part of its messages goes over other rails.
   void on_connections(double away) {
     on_none(false);
-    counted_away_ = away;
+    counted_away_ = std::round(away * kExact) / kExact;
     ++use_.links;
-    use_.away += away;
+    use_.away += *counted_away_;
   }
   // It has none.
   void on_none(bool waited_for) {
@@ -38,6 +39,9 @@ class OwnRail {
   void count_failover() { ++use_.failovers; }
 
  private:
+  // In steps of a power of two, so that what is added and taken away again leaves nothing behind.
+  static constexpr double kExact = 0x1p40;
+
   RailUse& use_;
   std::optional<double> counted_away_;
   bool counted_lost_ = false;

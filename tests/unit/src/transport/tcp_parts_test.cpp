@@ -4,6 +4,7 @@
 #include "has.hpp"
 #include "os/fd.hpp"
 #include "transport/tcp/link_claim.hpp"
+#include "transport/tcp/own_rail.hpp"
 #include "transport/tcp/pacer.hpp"
 
 namespace ho::tcp {
@@ -127,6 +128,20 @@ TEST_CASE("a claim without failover has the bytes that it had before there was f
   expected[24] = std::byte{1};
   expected[25] = std::byte{2};
   REQUIRE(encode(claim) == expected);
+}
+
+TEST_CASE("links that come and go leave nothing in the counts of their rail") {
+  RailUse use;
+  OwnRail stays(use);
+  stays.on_connections(0);
+  for (int i = 1; i < 1000; ++i) {
+    OwnRail other(use);
+    other.on_connections(1.0 / i);
+    stays.on_connections(0.9 / i);
+    stays.on_connections(0);
+  }
+  CHECK(use.links == 1);
+  CHECK(*use.own_share() == 1);
 }
 
 TEST_CASE("a paced rail is booked slice after slice, rails apart") {

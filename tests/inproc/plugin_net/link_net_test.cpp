@@ -7,14 +7,20 @@
 #include <array>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "builtin_net_for_test.hpp"
 #include "catch.hpp"
+#include "connect/answers.hpp"
 #include "core/builtin/records.hpp"
 #include "has.hpp"
+#include "os/socket.hpp"
+#include "os/tcp_progress.hpp"
 
 namespace ho::plugin::conformance {
 
@@ -73,16 +79,57 @@ std::unique_ptr<NetDriver> make_of_devices(uint32_t devices, uint32_t connection
   return *std::move(made);
 }
 
-// Ends both ways of every TCP connection of this process, as a cut would.
-void cut_connections() {
+std::vector<int> connected_sockets() {
+  std::vector<int> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::stoi(entry.path().filename().string());
     sockaddr_storage peer{};
     socklen_t size = sizeof peer;
     if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
-      ::shutdown(fd, SHUT_RDWR);
+      found.push_back(fd);
     }
   }
+  return found;
+}
+
+// Ends both ways of every TCP connection of this process, as a cut would.
+void cut_connections() {
+  for (const int fd : connected_sockets()) {
+    ::shutdown(fd, SHUT_RDWR);
+  }
+}
+
+// What was written to each TCP connection of this process, by its own host and port.
+using Written = std::map<std::pair<std::string, uint16_t>, uint64_t>;
+Written written() {
+  Written all;
+  for (const int fd : connected_sockets()) {
+    const auto address = local_address(fd);
+    auto progress = tcp_progress(fd);
+    while (address.ok() && progress) {
+      const uint64_t arrived = progress->acknowledged_bytes;
+      const uint64_t rest = tcp::count_unacknowledged(fd).value_or(0);
+      progress = tcp_progress(fd);
+      if (progress && progress->acknowledged_bytes == arrived) {
+        all[{address->host(), address->port()}] = arrived + rest;
+        break;
+      }
+    }
+  }
+  return all;
+}
+
+// By host, what was written between the two; nothing: the connections are not the same.
+std::map<std::string, uint64_t> written_between(const Written& before, const Written& after) {
+  std::map<std::string, uint64_t> by_host;
+  for (const auto& [address, bytes] : after) {
+    const auto found = before.find(address);
+    if (found == before.end() || before.size() != after.size()) {
+      return {};
+    }
+    by_host[address.first] += bytes - found->second;
+  }
+  return by_host;
 }
 
 // Messages from one end of a pair to the other, both driven by this thread.
@@ -99,6 +146,11 @@ class Flow {
   }
   [[nodiscard]] size_t received() const { return received_; }
   [[nodiscard]] size_t sent() const { return sent_; }
+  // Of that message, from 0.
+  [[nodiscard]] static size_t size_of(uint64_t seed) {
+    constexpr std::array<size_t, 6> kSizes{0, 1, 5'000, kPieceBytes, kPieceBytes + 1, 900'001};
+    return kSizes.at(seed % kSizes.size());
+  }
 
  private:
   static constexpr size_t kUnderWay = 8;
@@ -108,10 +160,6 @@ class Flow {
     uint64_t seed = 0;
   };
 
-  [[nodiscard]] size_t size_of(uint64_t seed) const {
-    constexpr std::array<size_t, 6> kSizes{0, 1, 5'000, kPieceBytes, kPieceBytes + 1, 900'001};
-    return kSizes.at(seed % kSizes.size());
-  }
   [[nodiscard]] Status post(size_t count) {
     while (receives_.size() < kUnderWay && posted_ < count) {
       Message message{std::vector<std::byte>(size_of(posted_) + 8), nullptr, posted_};
@@ -229,20 +277,40 @@ TEST_CASE("failover net: what is cut again and again arrives once, in order, wit
   CHECK(failovers_of(pair) > 0);
 }
 
-// Until the own rail has them again the pieces are smaller.
+// Until the own rail has them again the pieces are smaller: of each message every rail has its
+// part.
 TEST_CASE("failover net: a link whose rail is lost cuts its messages over all others") {
   const auto net = make_of_devices(4, 1);
   Pair pair(*net);
   pair.takes_both = true;
   REQUIRE(pair.connect().message() == "");
   Flow flow(pair, 1);
-  run_flow(flow, 9);
-  cut_connections();
-  const Deadline limit = deadline_after(std::chrono::seconds(60));
   size_t count = 9;
-  while (failovers_of(pair) < 4) {  // both ends: away, and back
-    run_flow(flow, ++count);
+  run_flow(flow, count);
+  const Deadline limit = deadline_after(std::chrono::seconds(60));
+  std::set<size_t> seen;
+  while (failovers_of(pair) < 4 || seen.size() < 3) {  // both ends: away, and back
     REQUIRE_FALSE(passed(limit));
+    const Written first = written();
+    run_flow(flow, count += 4);  // and one: each size has its turn
+    const Written before = written();
+    const size_t bytes = Flow::size_of(count);
+    run_flow(flow, ++count);
+    const auto own = written_between(first, before);  // the link has gone over these already
+    const auto by_host = written_between(before, written());
+    if (seen.size() < 3 && by_host.size() == 1 && by_host.contains("127.0.0.1")) {
+      cut_connections();  // both ends have their own rail
+    }
+    if (own.size() != 3 || by_host.size() != 3 || bytes < kPieceBytes) {
+      continue;
+    }
+    for (const auto& [host, part] : by_host) {
+      INFO(host << " has " << part << " of " << bytes << " bytes");
+      CHECK(host != "127.0.0.1");
+      CHECK(part > bytes / 5);
+      CHECK(part < bytes / 2);
+    }
+    seen.insert(bytes);
   }
   run_flow(flow, count + 9);
 }

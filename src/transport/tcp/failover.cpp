@@ -61,6 +61,7 @@ PathChoice::Options Failover::choice_options() {
   return {.home = home_,
           .opens = opens_,
           .connections_per_link = context_.options.connections_per_link,
+          .look_ns = context_.tick_ns(),
           .all = [this] { return paths_.all(); },
           .usable = [this](const Path& path) { return paths_.usable(path); }};
 }
@@ -572,7 +573,9 @@ void Failover::move_to_better() {
       choice_.look(*looks);
     }
   }
-  auto better = choice_.better(now_ns());
+  const int64_t now = now_ns();
+  auto better = choice_.better(now);
+  context_.suspects |= choice_.in_doubt(now);
   if (!better) {
     return;
   }
@@ -580,7 +583,7 @@ void Failover::move_to_better() {
   if (!better->reason.empty()) {
     attempt_reason_ = connections().with_path({StatusCode::kTimeout, std::move(better->reason)});
   }
-  wake_at(now_ns());
+  wake_at(now);
 }
 
 std::string Failover::state() const {

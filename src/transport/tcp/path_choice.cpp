@@ -191,12 +191,20 @@ std::optional<PathChoice::Better> PathChoice::better_while_away(int64_t now_ns) 
 }
 
 void PathChoice::look(const RailLooks& looks) {
-  rate_.look(looks.own, !only_home());
+  // Samples of a rate are as long as ever, though looks come sooner in doubt.
+  if (looks.own.time_ns - rate_looked_ns_ >= options_.look_ns * 4 / 5) {
+    rate_looked_ns_ = looks.own.time_ns;
+    rate_.look(looks.own, !only_home());
+  }
   if (only_home()) {
     suspicion_.look(looks.own);
   } else if (compares()) {
     suspicion_.look_at_other(looks.others.front());
   }
+}
+
+bool PathChoice::in_doubt(int64_t now_ns) const {
+  return !shares_.empty() && (compares() || (only_home() && suspicion_.in_doubt(now_ns)));
 }
 
 std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {

@@ -27,6 +27,7 @@ class PathChoice {
     Path home;           // the link's own rail at both ends
     bool opens = false;  // this end opens the link
     uint32_t connections_per_link = 1;
+    int64_t look_ns = 250'000'000;            // about so long between two looks, if not in doubt
     std::function<std::vector<Path>()> all;   // in the order of trying
     std::function<bool(const Path&)> usable;  // as far as this host's kernel knows
   };
@@ -49,6 +50,8 @@ class PathChoice {
   // and other ones beside it:
   [[nodiscard]] bool watches_home() const { return !shares_.empty() && !away(); }
   void look(const RailLooks& looks);
+  // The next look should come sooner.
+  [[nodiscard]] bool in_doubt(int64_t now_ns) const;
   // What to move to now.
   struct Better {
     std::vector<Share> shares;
@@ -99,6 +102,7 @@ class PathChoice {
   int64_t probe_pause_ns_ = 0;  // 0: the own rail has never been lost
   int64_t widen_at_ns_ = 0;     // what could not be had is not tried before
   RailRate rate_;
+  int64_t rate_looked_ns_ = 0;
   RailSuspicion suspicion_;
   size_t comparisons_ = 0;
   bool decided_ = false;            // what this comparison says

@@ -29,7 +29,8 @@ constexpr size_t kConfirmedSamples = 64;
 constexpr double kMinMessageBytes = 2048;
 constexpr int64_t kFirstPauseNs = 10'000'000'000;
 constexpr int64_t kLongestPauseNs = 64 * kFirstPauseNs;
-constexpr int kNoClass = 0;  // kMinMessageBytes' is greater
+constexpr int64_t kInDoubtNs = 1'000'000'000;  // of a link that is not in use: no longer
+constexpr int kNoClass = 0;                    // kMinMessageBytes' is greater
 
 // Powers of two lie in the middle of theirs.
 int size_class(double bytes) {
@@ -84,16 +85,17 @@ void RailSuspicion::look(const RailLook& own) {
   }
   sampled_ = size >= kMinMessageBytes && !sum_.peer_full();
   if (sampled_) {
+    sampled_at_ns_ = own.time_ns;
     for (auto& [other_class, other_size] : of_size_) {
       other_size.confirmed -= other_size.confirmed > 0 ? 1 : 0;
     }
     size_class_ = size_class(size);
-    rate_ = sum_.rate();
+    const double rate = sum_.rate();
     OfSize& of_size = of_size_[size_class_];
     usual_ = of_size.usual;
     of_size.recent.blend(kRecentPart, sum_);
-    if (of_size.samples >= kSamples && rate_ < kSuspicious * usual_) {
-      ++of_size.below;
+    if (of_size.samples >= kSamples && rate < kSuspicious * usual_) {
+      of_size.rate = of_size.below++ == 0 ? rate : std::max(of_size.rate, rate);
     } else {
       of_size.below = 0;
       if (std::exchange(of_size.confirmed, 0) > 0 && compared_) {
@@ -101,7 +103,7 @@ void RailSuspicion::look(const RailLook& own) {
       }
       ++of_size.samples;
       const size_t samples = std::min(of_size.samples, kUsualSamples);
-      of_size.usual += (rate_ - usual_) / static_cast<double>(samples);
+      of_size.usual += (rate - usual_) / static_cast<double>(samples);
     }
   }
   sum_.begin_anew();
@@ -143,6 +145,17 @@ bool RailSuspicion::needs_baseline(int64_t now_ns, size_t more) const {
 bool RailSuspicion::raised(int64_t now_ns, size_t more) const {
   const OfSize* const of_size = sampled_ ? last_sampled() : nullptr;
   return of_size != nullptr && now_ns >= pause_.until_ns && of_size->below >= kSamples + more;
+}
+
+double RailSuspicion::rate() const {
+  const OfSize* const of_size = last_sampled();
+  return of_size == nullptr ? 0 : of_size->rate;
+}
+
+bool RailSuspicion::in_doubt(int64_t now_ns) const {
+  const OfSize* const of_size = last_sampled();
+  return of_size != nullptr && now_ns >= pause_.until_ns && now_ns - sampled_at_ns_ < kInDoubtNs &&
+         (of_size->below > 0 || of_size->confirmed > 0);
 }
 
 bool RailSuspicion::confirmed() const {

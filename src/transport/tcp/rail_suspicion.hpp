@@ -73,9 +73,12 @@ class RailSuspicion {
   [[nodiscard]] bool needs_baseline(int64_t now_ns, size_t more) const;
   // The own rail has seemed slow for kSamples and so many more, and not for another reason lately.
   [[nodiscard]] bool raised(int64_t now_ns, size_t more) const;
-  // What it does then, and did before, with messages of the same size; bytes per second.
-  [[nodiscard]] double rate() const { return rate_; }
+  // What it has done since it seems so, at most, and did before, with messages of the same size;
+  // bytes per second.
+  [[nodiscard]] double rate() const;
   [[nodiscard]] double usual() const { return usual_; }
+  // The own rail has just seemed slow, or has been found so: the next sample should come soon.
+  [[nodiscard]] bool in_doubt(int64_t now_ns) const;
 
   // Whether the other rail is faster with such messages. last: it is looked at no longer.
   [[nodiscard]] Finding finding(bool last) const;
@@ -98,6 +101,7 @@ class RailSuspicion {
     double usual = 0;
     size_t samples = 0;  // that are well
     size_t below = 0;    // how many of the last ones
+    double rate = 0;     // the highest of those
     FlightSum recent{};  // of the last ones, whatever they are
     bool has_baseline = false;
     size_t confirmed = 0;  // for so many samples more, of any size
@@ -118,8 +122,8 @@ class RailSuspicion {
   std::map<int, OfSize> of_size_;  // in powers of two
   std::optional<int> well_;        // up to that size it is as fast as another rail
   bool sampled_ = false;           // by the last look
-  int size_class_ = 0;             // of the last sample
-  double rate_ = 0;                // of the last one
+  int64_t sampled_at_ns_ = 0;
+  int size_class_ = 0;  // of the last sample
   double usual_ = 0;
   bool compared_ = false;  // since the own rail has carried all messages
   Pause pause_;

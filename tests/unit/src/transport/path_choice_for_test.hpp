@@ -44,13 +44,13 @@ class Choice {
   [[nodiscard]] int64_t now() const { return now_; }
   void take_down(uint32_t rail) { down_ = equal(rail); }
   // The own rail for so many samples, at that rate.
-  void run(int samples, double bytes_per_second) {
+  void run(int samples, double bytes_per_second, uint32_t ms = 250) {
     for (int i = 0; i < samples; ++i) {
-      wait_ms(250);
+      wait_ms(ms);
       look_.time_ns = now_;
-      look_.connection.acknowledged_bytes += static_cast<uint64_t>(bytes_per_second / 4);
-      look_.connection.busy_us += 250'000;
-      look_.busy_us += 250'000;
+      look_.connection.acknowledged_bytes += static_cast<uint64_t>(bytes_per_second * ms / 1000);
+      look_.connection.busy_us += uint64_t{ms} * 1000;
+      look_.busy_us += uint64_t{ms} * 1000;
       look_.connection.unsent_bytes = 1;
       choice_.look({.own = look_});
     }

@@ -89,6 +89,39 @@ TEST_CASE("a rail seems slow once it has been slower than usual for four samples
   CHECK(suspected.until_raised({.rate = 50e6, .busy = 1}, 2) == 6);
 }
 
+TEST_CASE("a slow rail can do what it has done at most since it seems slow") {
+  Suspected rail;
+  rail.look(20, {.rate = 10e6, .busy = 0.5});
+  for (const double rate : {4e6, 5e6, 3e6, 2e6}) {
+    rail.look(1, {.rate = rate, .busy = 0.5});
+  }
+  CHECK(rail.suspicion().rate() == Approx(5e6));
+  rail.look(1, {.rate = 9e6, .busy = 0.5});
+  rail.look(1, {.rate = 3e6, .busy = 0.5});
+  CHECK(rail.suspicion().rate() == Approx(3e6));
+}
+
+TEST_CASE("a rail is in doubt from its first slow sample on, while it is in use") {
+  Suspected rail;
+  const auto in_doubt = [&rail] { return rail.suspicion().in_doubt(rail.time_ns()); };
+  rail.look(20, {.rate = 10e6, .busy = 0.5});
+  CHECK_FALSE(in_doubt());
+  rail.look(1, {.rate = 4e6, .busy = 0.5});
+  CHECK(in_doubt());
+  rail.time_ns() += kSecondNs;  // it is not used
+  CHECK_FALSE(in_doubt());
+  CHECK(rail.until_raised({.rate = 4e6, .busy = 0.5}) == 3);
+  CHECK(in_doubt());
+  CHECK(rail.compare({.rate = 10e6, .busy = 0.9}) == Finding::kFaster);
+  rail.suspicion().on_compared(Finding::kFaster, false, rail.time_ns());
+  rail.look(1, {.rate = 4e6, .busy = 0.5});
+  CHECK(in_doubt());
+  CHECK(rail.compare({.rate = 10e6, .busy = 0.9}, true) != Finding::kNotYet);
+  rail.suspicion().on_compared(Finding::kNoFaster, false, rail.time_ns());
+  rail.look(5, {.rate = 4e6, .busy = 0.5});
+  CHECK_FALSE(in_doubt());
+}
+
 TEST_CASE("a rate that changes by a twentieth up and down raises no suspicion") {
   Suspected suspected;
   for (int i = 0; i < 400; ++i) {

@@ -35,6 +35,16 @@ TEST_CASE("a slow rail keeps the part that it can carry, and gets all back once 
   choice.gets_back(22.6e6);
 }
 
+TEST_CASE("a rail that is slow for half a second keeps its messages, however often one looks") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run(8, 100e6);
+  choice.run(8, 20e6, 62);
+  CHECK(choice.better().empty());
+  choice.run(8, 20e6, 62);
+  CHECK(choice.better().size() == 4);
+}
+
 TEST_CASE("a slow rail that only seems well costs little, and is tried again much later") {
   Choice choice;
   choice.flows_over({equal(1)});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "os/clock.hpp"
+#include "transport/tcp/connection.hpp"
 
 namespace ho::plugin {
 namespace {
@@ -356,10 +357,16 @@ Reply LinkRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, LinkRequest
 Status LinkRecvComm::advance() {
   HORING_TRY(receive());
   HORING_TRY(announce());
-  if (missing_ == 0 && was_idle_ns_ >= kLongIdleNs) {
+  if (waits_long()) {
     await_nothing();
   }
   return {};
+}
+
+// For the next receive, whose message may come before. Short ones are read at once.
+bool LinkRecvComm::waits_long() const {
+  return ordered() && missing_ == 0 && last_bytes_ > tcp::kAheadBytes &&
+         std::max(was_idle_ns_, now_ns() - idle_since_ns_) >= kLongIdleNs;
 }
 
 LinkRequest* LinkRecvComm::find(uint32_t sequence) {
@@ -445,6 +452,7 @@ Result<Bytes> LinkRecvComm::destination_of(LinkMessage kind, const Frame& frame)
 Status LinkRecvComm::take(LinkMessage /*kind*/, const Frame& frame) {
   const LinkPiece piece = piece_of(frame);
   LinkRequest& request = *find(piece.sequence);
+  last_bytes_ = piece.bytes;
   ++request.messages.at(piece.slot).pieces;
   HORING_ASSIGN(const bool whole, is_done(request, piece.slot));
   missing_ -= whole ? 1 : 0;

@@ -188,15 +188,16 @@ class LinkRecvComm final : public LinkComm {
   [[nodiscard]] Status take(LinkMessage kind, const Frame& frame) override;
   [[nodiscard]] Result<bool> is_done(LinkRequest& request, uint32_t message) override;
   [[nodiscard]] Status announce();
+  [[nodiscard]] bool waits_long() const;
   [[nodiscard]] LinkRequest* find(uint32_t sequence);
 
   std::array<LinkRequest, kMaxRequests> requests_;
   uint64_t next_sequence_ = 1;
   uint64_t announced_ = 0;
-  // Messages of all requests. Since when there is none, and for how long there was none before.
-  size_t missing_ = 0;
-  int64_t idle_since_ns_ = 0;
-  int64_t was_idle_ns_ = 0;
+  size_t missing_ = 0;         // messages, of all requests
+  int64_t idle_since_ns_ = 0;  // none is
+  int64_t was_idle_ns_ = 0;    // for so long, before that
+  uint64_t last_bytes_ = 0;    // of the last message
   // Of receive announced_ + 1, while it is being sent.
   std::array<std::byte, kMaxCreditBytes> credit_{};
   size_t credit_bytes_ = 0;

@@ -23,7 +23,7 @@ struct Context {
   uint64_t turn = 0;               // calls of progress()
   uint32_t open_connections = 0;
   bool watches_peers = false;  // nobody else does
-  bool suspects = false;       // something, since the last tick: the next one comes soon
+  bool suspects = false;       // a silence, since the last tick: the next one comes soon
   ReplayBudget replay{ReplayBudget::used_by_process()};
   std::vector<RailUse> rail_use{};  // by this host's rails; empty without failover
 
@@ -32,6 +32,11 @@ struct Context {
     constexpr int64_t kLongestNs = 1'000'000'000;
     const FailoverOptions& failover = options.failover;
     return failover.on ? std::min(kLongestNs, ns_of(failover.silence) / 4) : kLongestNs;
+  }
+  // The same for a rail that may be slow. In less than that nothing shows.
+  [[nodiscard]] int64_t doubt_ns() const {
+    constexpr int64_t kShortestNs = 50'000'000;
+    return std::max(tick_ns() / 4, std::min(tick_ns(), kShortestNs));
   }
 };
 

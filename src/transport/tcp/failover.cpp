@@ -548,26 +548,25 @@ void Failover::on_read_failed(uint64_t number, const Status& cause) {
   }
 }
 
-void Failover::tick(bool awaited, bool may_move) {
+void Failover::tick(bool awaited) {
   if (ended_ || sources_.empty()) {
     return;
   }
   if (!lost_) {
     Status alive = connections().check_interfaces();
     tells_ = !alive.ok();
-    if (alive.ok()) {
-      alive = connections().look(awaited);
-    }
+    alive = alive.ok() ? connections().look(awaited) : alive;
     if (!alive.ok()) {
       lose(alive);
     }
   }
-  if (may_move && flows() && attempt_ == nullptr) {
-    move_to_better();
-  }
 }
 
-void Failover::move_to_better() {
+void Failover::look_at_rails() {
+  doubts_at_ns_ = 0;
+  if (!flows() || attempt_ != nullptr) {
+    return;
+  }
   if (choice_.watches_home()) {
     if (const auto looks = connections().look_at_rails(home_, replay_.next())) {
       choice_.look(*looks);
@@ -575,7 +574,10 @@ void Failover::move_to_better() {
   }
   const int64_t now = now_ns();
   auto better = choice_.better(now);
-  context_.suspects |= choice_.in_doubt(now);
+  if (choice_.in_doubt(now)) {
+    doubts_at_ns_ = now + context_.doubt_ns();
+    wake_at(doubts_at_ns_);
+  }
   if (!better) {
     return;
   }

@@ -56,8 +56,16 @@ class Failover {
   };
   // Once per turn. Not ok: the link cannot go on; what is here can be received.
   [[nodiscard]] Status advance(const Link& link);
-  // A few times a second: whether the peer's host answers, and whether the link's own rail is back.
-  void tick(bool awaited, bool may_move);
+  // A few times a second: whether the peer's host answers.
+  void tick(bool awaited);
+  // As often: whether messages had better go over other rails. They may do so at once.
+  void look_at_rails();
+  // The same sooner, where that has left a doubt.
+  void look_in_doubt() {
+    if (doubts_at_ns_ != 0 && now_ns() >= doubts_at_ns_) {
+      look_at_rails();
+    }
+  }
   // What has come over all ways is all there is; nothing is tried any more.
   void end(uint64_t received);
 
@@ -152,7 +160,6 @@ class Failover {
     skipped_ = !lost.empty();
     choice_.on_not_reached(lost);
   }
-  void move_to_better();
   void lose(const Status& cause, bool closing = false);
   void end_rest(const Status& why);
   void adopt(std::unique_ptr<LinkConnections> connections, const Status& reason);
@@ -201,6 +208,7 @@ class Failover {
   uint64_t lent_before_ = 0;
 
   OwnRail own_rail_;
+  int64_t doubts_at_ns_ = 0;       // then the next look; 0: with the next tick
   double away_ = 0;                // the part that went over other rails last
   bool compared_ = false;          // it did for a comparison only
   std::vector<Path> over_;         // that messages have flowed over last

@@ -204,7 +204,8 @@ void PathChoice::look(const RailLooks& looks) {
 }
 
 bool PathChoice::in_doubt(int64_t now_ns) const {
-  return !shares_.empty() && (compares() || (only_home() && suspicion_.in_doubt(now_ns)));
+  return !shares_.empty() &&
+         (compares() || (only_home() && suspicion_.in_doubt(now_ns) && !others().empty()));
 }
 
 std::optional<PathChoice::Better> PathChoice::better_at_home(int64_t now_ns) {

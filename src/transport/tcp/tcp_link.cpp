@@ -283,6 +283,9 @@ void TcpLink::advance_failover() {
   const Status status =
       failover_->advance({.wanted = wanted, .received = received_count_, .closing = closing});
   note_epoch();
+  if (!idle_close_.closing()) {
+    failover_->look_in_doubt();
+  }
   if (!status.ok()) {
     failover_->end(received_count_);
     event_ = true;
@@ -345,7 +348,10 @@ void TcpLink::tick() {
   const bool connected = error_.ok() && connections().open();
   Status status;
   if (failover_ != nullptr && connected) {
-    failover_->tick(recv_active_, !idle_close_.closing());
+    failover_->tick(recv_active_);
+    if (!idle_close_.closing()) {
+      failover_->look_at_rails();
+    }
   } else {
     status = connected ? connections().look(recv_active_)
                        : connections().look_for_peer(error_.ok() && recently_used());

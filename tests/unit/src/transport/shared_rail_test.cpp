@@ -336,13 +336,17 @@ TEST_CASE("a rail that has been slow from the beginning is found by a look at an
   CHECK(better.shares.size() == 4);
 }
 
-TEST_CASE("where no other rail is to be had, none is compared") {
+TEST_CASE("where no other rail is to be had, none is compared, and nothing is in doubt") {
+  const bool others = GENERATE(true, false);
   Choice choice;
   choice.flows_over({equal(1)});
   choice.run_with_pauses(9, 25e6);
-  choice->on_not_reached({equal(0), equal(2), equal(3)});
+  if (!others) {
+    choice->on_not_reached({equal(0), equal(2), equal(3)});
+  }
   choice.run_with_pauses(9, 5e6);
-  CHECK(choice.better().empty());
+  CHECK(choice.better().empty() == !others);
+  CHECK(choice->in_doubt(choice.now()) == others);
 }
 
 TEST_CASE("a rail that could not be had for a comparison is tried again, but not soon") {

@@ -347,6 +347,7 @@ Reply LinkRecvComm::irecv(std::span<const RecvComm::Buffer> buffers, LinkRequest
   }
   if (missing_ == 0) {
     was_idle_ns_ = now_ns() - idle_since_ns_;
+    were_longest_bytes_ = std::exchange(longest_bytes_, 0);
   }
   missing_ += buffers.size();
   progress_or_leave();
@@ -365,7 +366,8 @@ Status LinkRecvComm::advance() {
 
 // For the next receive, whose message may come before. Short ones are read at once.
 bool LinkRecvComm::waits_long() const {
-  return ordered() && missing_ == 0 && last_bytes_ > tcp::kAheadBytes &&
+  const uint64_t longest = std::max(longest_bytes_, were_longest_bytes_);
+  return ordered() && missing_ == 0 && longest + kFrameBytes > tcp::kAheadBytes &&
          std::max(was_idle_ns_, now_ns() - idle_since_ns_) >= kLongIdleNs;
 }
 
@@ -452,7 +454,7 @@ Result<Bytes> LinkRecvComm::destination_of(LinkMessage kind, const Frame& frame)
 Status LinkRecvComm::take(LinkMessage /*kind*/, const Frame& frame) {
   const LinkPiece piece = piece_of(frame);
   LinkRequest& request = *find(piece.sequence);
-  last_bytes_ = piece.bytes;
+  longest_bytes_ = std::max(longest_bytes_, piece.bytes);
   ++request.messages.at(piece.slot).pieces;
   HORING_ASSIGN(const bool whole, is_done(request, piece.slot));
   missing_ -= whole ? 1 : 0;

@@ -197,7 +197,9 @@ class LinkRecvComm final : public LinkComm {
   size_t missing_ = 0;         // messages, of all requests
   int64_t idle_since_ns_ = 0;  // none is
   int64_t was_idle_ns_ = 0;    // for so long, before that
-  uint64_t last_bytes_ = 0;    // of the last message
+  // Of the longest message since the comm was idle, and before.
+  uint64_t longest_bytes_ = 0;
+  uint64_t were_longest_bytes_ = 0;
   // Of receive announced_ + 1, while it is being sent.
   std::array<std::byte, kMaxCreditBytes> credit_{};
   size_t credit_bytes_ = 0;

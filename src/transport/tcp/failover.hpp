@@ -62,8 +62,13 @@ class Failover {
   void look_at_rails();
   // The same sooner, where that has left a doubt.
   void look_in_doubt() {
-    if (doubts_at_ns_ != 0 && now_ns() >= doubts_at_ns_) {
+    if (doubts_at_ns_ == 0) {
+      return;
+    }
+    if (now_ns() >= doubts_at_ns_) {
       look_at_rails();
+    } else {
+      wake_at(doubts_at_ns_);  // there is one timer for all, and an earlier time may have used it
     }
   }
   // What has come over all ways is all there is; nothing is tried any more.

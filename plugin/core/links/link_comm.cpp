@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kShutdown{3};
 constexpr std::chrono::microseconds kShutdownPause{100};
 
 // Where receives follow each other sooner, the peer need not be acknowledged any sooner.
-constexpr int64_t kLongIdleNs = 200'000;
+constexpr int64_t kLongIdleNs = 1'000'000;
 
 }  // namespace
 

@@ -22,13 +22,14 @@ enum class LinkMessage : uint8_t {
 // A message's bytes travel in pieces of so many, halved `halvings` times; the last one has the
 // rest, an empty message one piece of none.
 inline constexpr size_t kPieceBytes = size_t{256} << 10U;
-inline constexpr uint8_t kMaxHalvings = 3;
+inline constexpr uint8_t kMaxHalvings = 6;
 [[nodiscard]] constexpr uint64_t piece_count(uint64_t message_bytes, uint8_t halvings) {
   const uint64_t piece_bytes = kPieceBytes >> halvings;
   return message_bytes == 0 ? 1 : (message_bytes + piece_bytes - 1) / piece_bytes;
 }
 // A link over several rails spreads pieces over them: enough for each to have its part, so that a
-// message arrives at once over all, and no more.
+// message arrives at once over all, and no more. Small messages too: a call waits for the slowest,
+// so a slow rail may carry none of them whole.
 [[nodiscard]] uint8_t halvings_of(uint64_t message_bytes, size_t rails);
 
 struct LinkPiece {

@@ -19,6 +19,9 @@ constexpr double kPieceSeconds = 0.04;
 // rate, which has its own messages besides, it is the rail.
 constexpr double kSuspicious = 0.7;
 constexpr double kFounded = 0.7;
+// A message that takes so little longer may have waited for a processor, or have found another
+// link's messages in a token bucket.
+constexpr double kShortDelaySeconds = 200e-6;
 // Messages whose sizes differ by more may have such different rates for that alone.
 constexpr double kSameSize = kFounded;
 constexpr size_t kUsualSamples = 16;
@@ -35,6 +38,11 @@ constexpr int kNoClass = 0;                    // kMinMessageBytes' is greater
 // Powers of two lie in the middle of theirs.
 int size_class(double bytes) {
   return std::ilogb(bytes * 4 / 3);
+}
+
+// Of messages of that size.
+bool slower(double rate, double part, double than, double bytes) {
+  return rate < part * than && bytes / std::max(rate, 1.0) - bytes / than >= kShortDelaySeconds;
 }
 
 }  // namespace
@@ -94,7 +102,7 @@ void RailSuspicion::look(const RailLook& own) {
     OfSize& of_size = of_size_[size_class_];
     usual_ = of_size.usual;
     of_size.recent.blend(kRecentPart, sum_);
-    if (of_size.samples >= kSamples && rate < kSuspicious * usual_) {
+    if (of_size.samples >= kSamples && slower(rate, kSuspicious, usual_, size)) {
       of_size.rate = of_size.below++ == 0 ? rate : std::max(of_size.rate, rate);
     } else {
       of_size.below = 0;
@@ -179,7 +187,8 @@ RailSuspicion::Finding RailSuspicion::finding(bool last) const {
   if (!can || other_.seconds() < kShortestOtherSeconds) {
     return Finding::kNothing;
   }
-  if (own->recent.rate() < kFounded * other_.rate()) {
+  const double size = own->recent.message_bytes();
+  if (slower(own->recent.rate(), kFounded, other_.rate(), size)) {
     return Finding::kFaster;
   }
   return enough ? Finding::kNoFaster : Finding::kNothing;

@@ -319,9 +319,10 @@ TEST_CASE("failover net: pieces of each size make up their message") {
   CHECK(halvings_of(1'000'000, 1) == 0);
   CHECK(halvings_of(5 << 20, 3) == 0);
   CHECK(halvings_of(1 << 20, 3) == 2);
-  CHECK(halvings_of(128 << 10, 3) == 3);
+  CHECK(halvings_of(128 << 10, 3) == 5);
+  CHECK(halvings_of(16 << 10, 3) == 6);  // one for each of four rails
   CHECK(halvings_of(0, 3) == kMaxHalvings);
-  const uint64_t bytes = GENERATE(0U, 1U, 32'768U, 32'769U, 262'144U, 900'001U);
+  const uint64_t bytes = GENERATE(0U, 1U, 4096U, 4097U, 32'769U, 262'144U, 900'001U);
   for (uint8_t halvings = 0; halvings <= kMaxHalvings; ++halvings) {
     uint64_t end = 0;
     for (uint32_t number = 0; number < piece_count(bytes, halvings); ++number) {

@@ -154,6 +154,19 @@ TEST_CASE("a suspicion is founded where another rail is much faster with the sam
   CHECK(suspected.suspicion().rate() == Approx(50e6));
 }
 
+TEST_CASE(
+    "where messages are a fifth of a millisecond later no rail is slow, and no other faster") {
+  Suspected suspected;
+  const auto at = [](double rate) { return Suspected::Did{rate, 1, 16384}; };
+  suspected.look(40, at(200e6));                 // 82 us a message
+  CHECK(suspected.until_raised(at(60e6)) == 0);  // 273 us
+  suspected.look(400, at(200e6));
+  REQUIRE(suspected.until_raised(at(50e6)) == 4);  // 328 us
+  suspected.look(20, at(50e6));
+  CHECK(suspected.compare(at(120e6)) == Finding::kNoFaster);  // 137 us
+  CHECK(suspected.compare(at(140e6)) == Finding::kFaster);    // 117 us
+}
+
 TEST_CASE("where time is over, less is enough for a rail that is faster, and for no other") {
   Suspected suspected;
   suspected.look(21, {.rate = 100e6});

@@ -223,14 +223,17 @@ Result<std::optional<int>> record_signal() {
 }
 
 Result<bool> flag(const Variable& variable) {
-  const std::string value = text(variable);
+  const std::string given = text(variable);
+  std::string value = given;
+  std::ranges::transform(
+      value, value.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (value == "1" || value == "true" || value == "yes" || value == "on") {
     return true;
   }
   if (value == "0" || value == "false" || value == "no" || value == "off" || value.empty()) {
     return false;
   }
-  return bad_value(variable, value, variable.default_value == "auto" ? "0, 1 or auto" : "0 or 1");
+  return bad_value(variable, given, variable.default_value == "auto" ? "0, 1 or auto" : "0 or 1");
 }
 
 }  // namespace ho::env

@@ -282,8 +282,10 @@ std::optional<PathChoice::Better> PathChoice::more(bool well, int64_t now_ns) {
 // that was wrong.
 std::optional<PathChoice::Better> PathChoice::after_trial(int64_t now_ns) {
   const bool late = now_ns - flows_since_ns_ >= kTrialNs;
-  const bool seen = rate_.samples() >= (late ? RailRate::kSamples : kTrialSamples);
   const bool well = rate_.well(shared_.had_rate);
+  // In a job that keeps its rails busy that is no chance.
+  const bool sure = late || (well && !suspected_);
+  const bool seen = rate_.samples() >= (sure ? RailRate::kSamples : kTrialSamples);
   if (seen && (well || rate_.well(shared_.at_rate))) {
     return more(well, now_ns);
   }

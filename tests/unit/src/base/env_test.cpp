@@ -113,11 +113,12 @@ TEST_CASE("values that mean the same are the same where ranks compare them") {
     const test::ScopedVariable set(variable.name, value);
     return compared_text(variable);
   };
-  for (const char* yes : {"1", "yes", "true", "on"}) {
+  for (const char* yes : {"1", "yes", "true", "on", "ON", "True"}) {
     CHECK(compared(kFailover, yes) == "1");
   }
   CHECK(compared(kFailover, "on") == compared_text(kFailover));
-  CHECK(compared(kFailover, "maybe") == "maybe");
+  CHECK(compared(kFailover, "OFF") == "0");
+  CHECK(compared(kFailover, "Maybe") == "Maybe");
   CHECK(compared(kRails, "04") == "4");
   CHECK(compared(kAlgorithm, "ring") == "ring");
 }

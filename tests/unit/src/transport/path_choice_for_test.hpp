@@ -98,7 +98,7 @@ class Choice {
     CHECK(paths_of(more->shares).size() > 1);
     CHECK_FALSE(more->news);
     choice_.on_flows(more->shares, true, now_);
-    run(8, bytes_per_second);
+    run(4, bytes_per_second);
     CHECK(better().empty());
     run(1, bytes_per_second);
     const auto all = choice_.better(now_);

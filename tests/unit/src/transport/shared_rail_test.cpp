@@ -187,6 +187,21 @@ TEST_CASE("a rail that is slow again soon gets its messages back later each time
   }
 }
 
+TEST_CASE("a rail that was well for eight times its wait before it is slow again waits no longer") {
+  const int well = GENERATE(24, 40);  // the wait is a second
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run(6, 25e6);
+  for (int i = 0; i < 3; ++i) {
+    choice.run(5, 11e6);
+    choice->on_flows(choice->better(choice.now())->shares, true, choice.now());
+    choice.run(5, 16.6e6);
+    CHECK((choice.better() == Rails{1}) == (well == 40 || i == 0));
+    choice.flows_over({equal(1)});
+    choice.run(well, 25e6);
+  }
+}
+
 TEST_CASE("the end that did not move a slow rail's messages leaves them where they are") {
   Choice choice;
   choice.flows_over({equal(1)});

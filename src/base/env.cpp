@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cctype>
 #include <csignal>
 #include <cstdlib>
 #include <utility>
@@ -223,8 +224,8 @@ Result<std::optional<int>> record_signal() {
 }
 
 Result<bool> flag(const Variable& variable) {
-  const std::string given = text(variable);
-  std::string value = given;
+  const std::string input = text(variable);
+  std::string value = input;
   std::ranges::transform(
       value, value.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (value == "1" || value == "true" || value == "yes" || value == "on") {
@@ -233,7 +234,7 @@ Result<bool> flag(const Variable& variable) {
   if (value == "0" || value == "false" || value == "no" || value == "off" || value.empty()) {
     return false;
   }
-  return bad_value(variable, given, variable.default_value == "auto" ? "0, 1 or auto" : "0 or 1");
+  return bad_value(variable, input, variable.default_value == "auto" ? "0, 1 or auto" : "0 or 1");
 }
 
 }  // namespace ho::env

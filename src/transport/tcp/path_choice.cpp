@@ -100,12 +100,11 @@ void PathChoice::on_flows(std::vector<Share> shares, bool own, int64_t now_ns) {
   own_ = own;
   decided_ = false;
   shares_anew_ = only_home() && (shares_anew_ || peer_left);
-  if (proposed_ && own_ && this->shares()) {
-    shared_ = *proposed_;
+  if (own_ && this->shares()) {
+    shared_ = proposed_;  // also where the peer's, proposed at the same time, came between
   } else {
     end_trial();
   }
-  proposed_.reset();
   rate_.restart();
   suspicion_.restart();
   if (away()) {
@@ -136,7 +135,6 @@ void PathChoice::on_lost(std::vector<Share> shares, const Path& failed, int64_t 
   shares_ = std::move(shares);
   shares_anew_ = own_ && this->shares() && failed != options_.home;
   end_trial();
-  proposed_.reset();
   widen_at_ns_ = 0;
   if (failed == options_.home) {
     suspects_.clear();
@@ -381,7 +379,6 @@ void PathChoice::on_not_had(const std::vector<Share>& tried,
   if (only_open(options_.home, tried)) {
     suspicion_.on_compared(RailSuspicion::Finding::kNothing, for_baseline_, now_ns);
   }
-  proposed_.reset();
   const int64_t pause = shares() ? kTrialNs : kFirstProbeNs;
   widen_at_ns_ = now_ns + (only_home() ? kLongestProbeNs : pause);
   rate_.restart();

@@ -105,12 +105,12 @@ class PathChoice {
   int64_t rate_looked_ns_ = 0;
   RailSuspicion suspicion_;
   size_t comparisons_ = 0;
-  bool decided_ = false;            // what this comparison says
-  bool for_baseline_ = false;       // that is why another rail is compared
-  bool suspected_ = false;          // that is why the own rail's messages are shared
-  bool shares_anew_ = false;        // as before, once the own rail has all of them
-  Shared shared_{};                 // in use, or last
-  std::optional<Shared> proposed_;  // until they are had
+  bool decided_ = false;       // what this comparison says
+  bool for_baseline_ = false;  // that is why another rail is compared
+  bool suspected_ = false;     // that is why the own rail's messages are shared
+  bool shares_anew_ = false;   // as before, once the own rail has all of them
+  Shared shared_{};            // in use, or last
+  Shared proposed_{};          // last; of all that this end shares
   int64_t back_since_ns_ = 0;
 };
 

@@ -25,6 +25,9 @@ constexpr double kShortDelaySeconds = 200e-6;
 // Messages whose sizes differ by more may have such different rates for that alone.
 constexpr double kSameSize = kFounded;
 constexpr size_t kUsualSamples = 16;
+// Where another rail is slow the job is, and then messages of some KiB all fit into this rail's
+// token bucket. Such seconds make little of that usual.
+constexpr size_t kFasterSamples = 64;
 constexpr double kRecentPart = 0.5;  // of what is two samples old, and so on
 // What was found so long ago may have been another cause.
 constexpr size_t kConfirmedSamples = 64;
@@ -84,6 +87,13 @@ bool FlightSum::peer_full() const {
   return peer_full_seconds_ > kPeerFullPart * seconds_;
 }
 
+void RailSuspicion::OfSize::on_well(double sample) {
+  ++samples;
+  const bool faster = sample > usual && samples > kUsualSamples;
+  const size_t among = faster ? kFasterSamples : std::min(samples, kUsualSamples);
+  usual += (sample - usual) / static_cast<double>(among);
+}
+
 void RailSuspicion::look(const RailLook& own) {
   sampled_ = false;
   sum_.look(own);
@@ -109,9 +119,7 @@ void RailSuspicion::look(const RailLook& own) {
       if (std::exchange(of_size.confirmed, 0) > 0 && compared_) {
         pause_.begin(own.time_ns);
       }
-      ++of_size.samples;
-      const size_t samples = std::min(of_size.samples, kUsualSamples);
-      of_size.usual += (rate - usual_) / static_cast<double>(samples);
+      of_size.on_well(rate);
     }
   }
   sum_.begin_anew();
@@ -180,14 +188,16 @@ bool RailSuspicion::comparable(const OfSize& own) const {
 RailSuspicion::Finding RailSuspicion::finding(bool last) const {
   const OfSize* const own = last_sampled();
   const bool can = own != nullptr && comparable(*own);
-  const bool enough = can && other_.seconds() >= kOtherSeconds;
+  const double size = can ? own->recent.message_bytes() : 0;
+  const bool slow = can && other_.seconds() >= kShortestOtherSeconds &&
+                    slower(other_.rate(), kFounded, own->recent.rate(), size);
+  const bool enough = can && (slow || other_.seconds() >= kOtherSeconds);
   if (!enough && !last) {
     return Finding::kNotYet;
   }
   if (!can || other_.seconds() < kShortestOtherSeconds) {
     return Finding::kNothing;
   }
-  const double size = own->recent.message_bytes();
   if (slower(own->recent.rate(), kFounded, other_.rate(), size)) {
     return Finding::kFaster;
   }

@@ -105,6 +105,7 @@ class RailSuspicion {
     FlightSum recent{};  // of the last ones, whatever they are
     bool has_baseline = false;
     size_t confirmed = 0;  // for so many samples more, of any size
+    void on_well(double sample);
   };
   // Longer each time.
   struct Pause {

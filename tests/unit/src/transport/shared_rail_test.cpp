@@ -80,6 +80,21 @@ TEST_CASE("a slow rail whose helper is lost shares with the others at once") {
   CHECK(choice.better().empty());
 }
 
+TEST_CASE("a slow rail keeps its part where both ends find it at the same time") {
+  Choice choice;
+  choice.flows_over({equal(1)});
+  choice.run(6, 25e6);
+  choice.run(4, 6.25e6);
+  const std::vector<Share> shares = choice->better(choice.now())->shares;
+  choice->on_flows(shares, false, choice.now());  // the peer's, and then its own
+  choice->on_flows(shares, true, choice.now());
+  choice.run(10, 6.25e6);
+  CHECK(choice.better().empty());
+  choice.run(1, 25e6);
+  choice.run(4, 25e6);
+  choice.gets_back(25e6);
+}
+
 TEST_CASE("a slow rail shares anew where the peer has found that a helper is lost") {
   Choice choice;
   choice.share_slow_rail();

@@ -334,7 +334,8 @@ std::optional<PathChoice::Better> PathChoice::after_comparison(int64_t now_ns) {
 // A rail that comes and goes gets its messages back ever later, as one that is lost and returns.
 PathChoice::Shared PathChoice::for_first_time(double rate, double had, int64_t now_ns) const {
   const int64_t had_for_ns = now_ns - back_since_ns_;
-  const auto waited_ns = static_cast<int64_t>(shared_.back_after_samples) * options_.look_ns;
+  const int64_t each_ns = suspected_ ? kTryAfterNs : options_.look_ns;
+  const int64_t waited_ns = static_cast<int64_t>(shared_.back_after_samples) * each_ns;
   const bool again = back_since_ns_ != 0 && had_for_ns < kProbeShare * waited_ns;
   const size_t times = had_for_ns < kAtOnceNs ? kMuchLater : kLater;
   Shared shared{.at_rate = rate, .had_rate = had};

@@ -19,15 +19,12 @@ constexpr double kPieceSeconds = 0.04;
 // rate, which has its own messages besides, it is the rail.
 constexpr double kSuspicious = 0.7;
 constexpr double kFounded = 0.7;
-// A message that takes so little longer may have waited for a processor, or have found another
-// link's messages in a token bucket.
-constexpr double kShortDelaySeconds = 200e-6;
 // Messages whose sizes differ by more may have such different rates for that alone.
 constexpr double kSameSize = kFounded;
 constexpr size_t kUsualSamples = 16;
 // Where another rail is slow the job is, and then messages of some KiB all fit into this rail's
 // token bucket. Such seconds make little of that usual.
-constexpr size_t kFasterSamples = 64;
+constexpr size_t kFasterSamples = 256;
 constexpr double kRecentPart = 0.5;  // of what is two samples old, and so on
 // What was found so long ago may have been another cause.
 constexpr size_t kConfirmedSamples = 64;
@@ -41,11 +38,6 @@ constexpr int kNoClass = 0;                    // kMinMessageBytes' is greater
 // Powers of two lie in the middle of theirs.
 int size_class(double bytes) {
   return std::ilogb(bytes * 4 / 3);
-}
-
-// Of messages of that size.
-bool slower(double rate, double part, double than, double bytes) {
-  return rate < part * than && bytes / std::max(rate, 1.0) - bytes / than >= kShortDelaySeconds;
 }
 
 }  // namespace
@@ -112,7 +104,7 @@ void RailSuspicion::look(const RailLook& own) {
     OfSize& of_size = of_size_[size_class_];
     usual_ = of_size.usual;
     of_size.recent.blend(kRecentPart, sum_);
-    if (of_size.samples >= kSamples && slower(rate, kSuspicious, usual_, size)) {
+    if (of_size.samples >= kSamples && rate < kSuspicious * usual_) {
       of_size.rate = of_size.below++ == 0 ? rate : std::max(of_size.rate, rate);
     } else {
       of_size.below = 0;
@@ -188,17 +180,14 @@ bool RailSuspicion::comparable(const OfSize& own) const {
 RailSuspicion::Finding RailSuspicion::finding(bool last) const {
   const OfSize* const own = last_sampled();
   const bool can = own != nullptr && comparable(*own);
-  const double size = can ? own->recent.message_bytes() : 0;
-  const bool slow = can && other_.seconds() >= kShortestOtherSeconds &&
-                    slower(other_.rate(), kFounded, own->recent.rate(), size);
-  const bool enough = can && (slow || other_.seconds() >= kOtherSeconds);
+  const bool enough = can && other_.seconds() >= kOtherSeconds;
   if (!enough && !last) {
     return Finding::kNotYet;
   }
   if (!can || other_.seconds() < kShortestOtherSeconds) {
     return Finding::kNothing;
   }
-  if (slower(own->recent.rate(), kFounded, other_.rate(), size)) {
+  if (own->recent.rate() < kFounded * other_.rate()) {
     return Finding::kFaster;
   }
   return enough ? Finding::kNoFaster : Finding::kNothing;

@@ -18,10 +18,6 @@ const std::string kOwn = "tcp 127.0.0.1 -> 127.0.0.1, connected";
 const std::string kCompared =
     "127.0.0.2 -> 127.0.0.2 with 100 % and 127.0.0.1 -> 127.0.0.1 with 0 %";
 
-// Bytes per microsecond, at which messages of some KiB take so long that the difference counts.
-constexpr uint64_t kWell = 40;
-constexpr uint64_t kSlow = kWell / 4;
-
 // The kernel has nothing queued, and each rail has the rate that the test gives it meanwhile.
 class Job {
  public:
@@ -59,7 +55,7 @@ class Job {
   }
   // For as long as it takes to see what is usual.
   void run_well() {
-    run_until(kWell, [&] { return progress_.busy_us > 1'000'000; });
+    run_until(1000, [&] { return progress_.busy_us > 1'000'000; });
     CHECK(both(kOwn));
   }
 
@@ -78,20 +74,20 @@ TEST_CASE("failover: a rail that seems slow in a job with pauses is compared wit
   const bool slow = GENERATE(true, false);
   Job job(uncut);
   job.run_well();
-  job.run_until(kSlow, kCompared);
+  job.run_until(250, kCompared);
   CHECK(job.ranks().link(0).rails() == 1);
   if (slow) {
-    job.run_until(kWell, kOwn);
+    job.run_until(1000, kOwn);
     CHECK(job.failovers() == 0);
-    job.run_until(kSlow, "127.0.0.1 -> 127.0.0.1 with 31 % and 127.0.0.2 -> 127.0.0.2 with 23 %");
+    job.run_until(250, "127.0.0.1 -> 127.0.0.1 with 31 % and 127.0.0.2 -> 127.0.0.2 with 23 %");
   }
-  job.run_until(slow ? kWell : kSlow, kOwn);
+  job.run_until(slow ? 1000 : 250, kOwn);
 }
 
 TEST_CASE("failover: a link goes on over its own rail when the compared one falls silent") {
   Job job(uncut);
   job.run_well();
-  job.run_until(kSlow, kCompared);
+  job.run_until(250, kCompared);
   job.ranks().silence({"127.0.0.2"});
   converse(job.ranks(), {8000, 100'000, 0, 300, 70'000});
   CHECK_FALSE(job.goes_elsewhere());
@@ -124,10 +120,10 @@ TEST_CASE("failover: a link goes on over its own rail when the compared one is c
   cuts = true;
   const Relay& relay = job.ranks().relay(1);
   CHECK(relay.connections() == 1);
-  job.run_until(kSlow, [&] { return relay.cuts() > 0; });
+  job.run_until(250, [&] { return relay.cuts() > 0; });
   CHECK(limited == 2);
   CHECK_FALSE(job.goes_elsewhere());
-  job.run_until(kSlow, kOwn);
+  job.run_until(250, kOwn);
   CHECK(relay.cuts() == 1);
   converse(job.ranks(), {8000, 100'000, 0, 300, 70'000});
 }

@@ -81,7 +81,7 @@ TEST_CASE("a rail seems slow once it has been slower than usual for four samples
   Suspected suspected;
   suspected.look(21, {.rate = 100e6});
   CHECK(suspected.until_raised({.rate = 71e6}) == 0);
-  suspected.look(400, {.rate = 100e6});
+  suspected.look(4000, {.rate = 100e6});
   CHECK(suspected.until_raised({.rate = 50e6}) == 8);  // two looks have 0.1 s of busy time
   CHECK(suspected.suspicion().rate() == Approx(50e6));
   CHECK(suspected.suspicion().usual() == Approx(100e6).epsilon(0.02));
@@ -165,19 +165,6 @@ TEST_CASE("a suspicion is founded where another rail is much faster with the sam
   CHECK(suspected.suspicion().rate() == Approx(50e6));
 }
 
-TEST_CASE(
-    "where messages are a fifth of a millisecond later no rail is slow, and no other faster") {
-  Suspected suspected;
-  const auto at = [](double rate) { return Suspected::Did{rate, 1, 16384}; };
-  suspected.look(40, at(200e6));                 // 82 us a message
-  CHECK(suspected.until_raised(at(60e6)) == 0);  // 273 us
-  suspected.look(400, at(200e6));
-  REQUIRE(suspected.until_raised(at(50e6)) == 4);  // 328 us
-  suspected.look(20, at(50e6));
-  CHECK(suspected.compare(at(120e6)) == Finding::kNoFaster);  // 137 us
-  CHECK(suspected.compare(at(140e6)) == Finding::kFaster);    // 117 us
-}
-
 TEST_CASE("where time is over, less is enough for a rail that is faster, and for no other") {
   Suspected suspected;
   suspected.look(21, {.rate = 100e6});
@@ -186,14 +173,6 @@ TEST_CASE("where time is over, less is enough for a rail that is faster, and for
   CHECK(suspected.compare({.rate = 50e6, .busy = 0.5}, true) == Finding::kNothing);
   CHECK(suspected.compare({.rate = 100e6, .busy = 0.1}, true) == Finding::kNothing);
   CHECK(suspected.compare({.rate = 100e6, .busy = 1, .message_bytes = 1e9}) == Finding::kNotYet);
-}
-
-TEST_CASE("another rail that is slow itself is not looked at for longer than shows that") {
-  Suspected suspected;
-  suspected.look(33, {.rate = 25e6});
-  CHECK(suspected.compare({.rate = 6e6, .busy = 0.3}) == Finding::kNotYet);
-  CHECK(suspected.compare({.rate = 6e6, .busy = 0.4}) == Finding::kNoFaster);
-  CHECK(suspected.compare({.rate = 18e6, .busy = 0.4}) == Finding::kNotYet);
 }
 
 TEST_CASE("messages of another size, or a full peer, show nothing of another rail") {
@@ -329,7 +308,7 @@ TEST_CASE("what is found not to be the rail is usual from then on, and waits lon
   Suspected suspected;
   double rate = 100e6;
   for (const int seconds : {10, 20, 40, 80, 160, 320, 640, 640}) {
-    suspected.look(401, {.rate = rate});
+    suspected.look(2001, {.rate = rate});
     rate /= 2;
     REQUIRE(suspected.until_raised({.rate = rate}) > 0);
     suspected.suspicion().on_compared(Finding::kNoFaster, false, suspected.time_ns());
